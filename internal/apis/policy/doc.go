@@ -1,0 +1,4 @@
+// Package policy holds the fragments that the versions of the policy.linkerd.io kinds share.
+//
+// +kubebuilder:object:generate=true
+package policy
