@@ -1,6 +1,8 @@
 package v1alpha2
 
 import (
+	"encoding/json"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,6 +61,13 @@ type RetryBudget struct {
 	RetryRatio float32 `json:"retryRatio"`
 	// TTL is a duration of Go's syntax.
 	TTL string `json:"ttl"`
+}
+
+// UnmarshalJSON decodes as usual. It exists so that conversion from unstructured content, which wraps negative
+// numbers, goes through it.
+func (b *RetryBudget) UnmarshalJSON(data []byte) error {
+	type plain RetryBudget
+	return json.Unmarshal(data, (*plain)(b))
 }
 
 // RouteSpec is a class of requests.
@@ -136,4 +145,11 @@ type Range struct {
 	Max uint32 `json:"max,omitempty"`
 	// +optional
 	Min uint32 `json:"min,omitempty"`
+}
+
+// UnmarshalJSON decodes as usual. It exists so that conversion from unstructured content, which wraps negative
+// numbers, goes through it.
+func (r *Range) UnmarshalJSON(data []byte) error {
+	type plain Range
+	return json.Unmarshal(data, (*plain)(r))
 }
