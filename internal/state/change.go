@@ -1,0 +1,108 @@
+package state
+
+import (
+	"context"
+	"sync"
+)
+
+// Topic names something that can be asked of a snapshot: an object by key, a
+// namespace's objects, all objects of a kind, or an index entry.
+type Topic struct {
+	kind  int
+	index int
+	key   string
+}
+
+// Change is one object's way from one version to another.
+type Change struct {
+	Kind *KindInfo
+	// Key is "namespace/name".
+	Key string
+	// Old is nil for an object that is new, New is nil for one that is gone.
+	Old, New any
+
+	table anyTable
+}
+
+// Topics calls add for everything that a reader may have asked for and whose
+// answer differs between Old and New. A topic can come twice.
+func (c Change) Topics(add func(Topic)) {
+	if c.Old != nil {
+		c.table.topics(c.Old, add)
+	}
+	if c.New != nil {
+		c.table.topics(c.New, add)
+	}
+}
+
+// Subscription collects changes until they are taken. Several changes of one
+// object become one, so that its size is bounded by the number of objects and
+// a slow taker holds up nobody.
+type Subscription struct {
+	wake chan struct{}
+
+	mu      sync.Mutex
+	order   []changeKey
+	pending map[changeKey]Change
+}
+
+type changeKey struct {
+	kind int
+	key  string
+}
+
+func newSubscription() *Subscription {
+	return &Subscription{wake: make(chan struct{}, 1), pending: map[changeKey]Change{}}
+}
+
+func (s *Subscription) add(changes []Change) {
+	s.mu.Lock()
+	for _, c := range changes {
+		k := changeKey{c.Kind.id, c.Key}
+		if earlier, ok := s.pending[k]; ok {
+			c.Old = earlier.Old
+		} else {
+			s.order = append(s.order, k)
+		}
+		s.pending[k] = c
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for changes and takes all there are. It returns the context's
+// error once that is done. A snapshot taken afterwards holds at least the
+// returned versions.
+func (s *Subscription) Next(ctx context.Context) ([]Change, error) {
+	for {
+		if changes := s.Take(); len(changes) > 0 {
+			return changes, nil
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Take returns the changes that have collected, without waiting.
+func (s *Subscription) Take() []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.order) == 0 {
+		return nil
+	}
+	changes := make([]Change, 0, len(s.order))
+	for _, k := range s.order {
+		if c := s.pending[k]; c.Old != nil || c.New != nil {
+			changes = append(changes, c)
+		}
+	}
+	s.order = nil
+	s.pending = map[changeKey]Change{}
+	return changes
+}

@@ -1,0 +1,171 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+)
+
+// absentPoll is how long a kind that the server does not serve is left alone
+// when no change of its definition is reported.
+const absentPoll = 2 * time.Second
+
+// reflect keeps one table equal to the API server until ctx ends. A kind that
+// is not served reads as empty, and is watched as soon as it is served.
+func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
+	kinds := allKinds()
+	sink := &sink{state: s, info: info, kind: kinds[info.id]}
+	reflector := cache.NewReflectorWithOptions(source.listWatch(ctx, info), source.expected(kinds[info.id]), sink, cache.ReflectorOptions{
+		Name:            "state/" + info.Name,
+		TypeDescription: info.GVR.String(),
+	})
+	log := s.config.Log.With("kind", info.Name, "cluster", s.config.Cluster)
+	retry := newRetry()
+	for ctx.Err() == nil {
+		err := reflector.ListAndWatchWithContext(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			// The watch ended; the server closes each one after some minutes.
+			retry = newRetry()
+			sleep(ctx, retry.Step(), nil)
+		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+			if sink.replaceAll(nil) {
+				log.Info("kind is not served; it is watched once it is")
+			}
+			sleep(ctx, absentPoll, source.definitionChanged(info))
+		default:
+			delay := retry.Step()
+			log.Warn("cannot list or watch, will try again", "error", err, "in", delay)
+			sleep(ctx, delay, nil)
+		}
+	}
+}
+
+func newRetry() *wait.Backoff {
+	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 8, Cap: 5 * time.Second}
+}
+
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+// sink writes one kind's events into its table. Its methods are called by one
+// reflector, one at a time.
+type sink struct {
+	state *State
+	info  *KindInfo
+	kind  anyKind
+	// absent is true while the kind is known not to be served.
+	absent bool
+}
+
+var _ cache.ReflectorStore = (*sink)(nil)
+
+func (k *sink) Add(obj any) error { return k.store(obj) }
+func (k *sink) Resync() error     { return nil }
+
+func (k *sink) Update(obj any) error {
+	k.state.observeLag(k.info, obj)
+	return k.store(obj)
+}
+
+func (k *sink) store(obj any) error {
+	key, typed, err := k.decode(obj)
+	if err != nil {
+		k.reject(key, err)
+		return nil
+	}
+	k.state.put(k.info.id, key, typed)
+	return nil
+}
+
+func (k *sink) Delete(obj any) error {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	accessor, err := meta.Accessor(obj)
+	if err != nil {
+		return fmt.Errorf("delete of %s: %w", k.info.Name, err)
+	}
+	// By name, so that a version that does not decode cannot keep an older one alive.
+	k.state.put(k.info.id, objectKey(accessor.GetNamespace(), accessor.GetName()), nil)
+	return nil
+}
+
+func (k *sink) Replace(list []any, _ string) error {
+	k.absent = false
+	k.replaceAll(list)
+	return nil
+}
+
+// replaceAll makes the table equal to list. An object of the list that does
+// not decode keeps its last valid version. It returns whether the kind has
+// just become absent, when list is nil.
+func (k *sink) replaceAll(list []any) bool {
+	objs := make(map[string]any, len(list))
+	keep := map[string]bool{}
+	for _, obj := range list {
+		key, typed, err := k.decode(obj)
+		if err != nil {
+			k.reject(key, err)
+			keep[key] = true
+			continue
+		}
+		objs[key] = typed
+	}
+	k.state.publish(k.state.tables[k.info.id].replace(k.state.db, objs, keep))
+	k.state.markSynced(k.info.id)
+	first := list == nil && !k.absent
+	k.absent = list == nil
+	return first
+}
+
+func (k *sink) reject(key string, err error) {
+	k.state.config.Log.Warn("object does not decode; its last valid version stays in force",
+		"kind", k.info.GVK.Kind, "group", k.info.GVK.Group, "object", key, "error", err)
+}
+
+// decode returns obj as its kind's Go type. The key is valid also with an error.
+func (k *sink) decode(obj any) (string, any, error) {
+	raw, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		accessor, err := meta.Accessor(obj)
+		if err != nil {
+			return "", nil, err
+		}
+		return objectKey(accessor.GetNamespace(), accessor.GetName()), obj, nil
+	}
+	key := objectKey(raw.GetNamespace(), raw.GetName())
+	typed := k.kind.emptyObject()
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
+		return key, nil, err
+	}
+	return key, typed, nil
+}
+
+// newestUpdate is the time of the newest update recorded in managedFields.
+func newestUpdate(obj metav1.Object) (time.Time, bool) {
+	var newest time.Time
+	for _, entry := range obj.GetManagedFields() {
+		if entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Time != nil && entry.Time.After(newest) {
+			newest = entry.Time.Time
+		}
+	}
+	return newest, !newest.IsZero()
+}

@@ -1,0 +1,158 @@
+package state
+
+import (
+	"iter"
+
+	"github.com/cilium/statedb"
+)
+
+// Snapshot is one consistent, immutable view of all tables. It is cheap to
+// take and to copy; holding one keeps the objects in it alive.
+type Snapshot struct {
+	txn    statedb.ReadTxn
+	tables []anyTable
+}
+
+// Reader reads a snapshot and remembers what it was asked, so that the result
+// of a computation can be tied to the topics it depends on. The answers to
+// Get, List and the like are shared objects: never change one.
+//
+// A Reader is for one goroutine.
+type Reader struct {
+	snapshot Snapshot
+	track    bool
+	deps     map[Topic]struct{}
+	filtered []FilteredDep
+}
+
+// FilteredDep is a dependency on those objects of a topic for which Relevant
+// holds, in their old or their new version.
+type FilteredDep struct {
+	Topic    Topic
+	Relevant func(obj any) bool
+}
+
+// Reader returns a reader that does not remember.
+func (s Snapshot) Reader() *Reader { return &Reader{snapshot: s} }
+
+// TrackingReader returns a reader that remembers; see Dependencies.
+func (s Snapshot) TrackingReader() *Reader {
+	return &Reader{snapshot: s, track: true, deps: map[Topic]struct{}{}}
+}
+
+// Dependencies returns what has been read so far.
+func (r *Reader) Dependencies() (map[Topic]struct{}, []FilteredDep) { return r.deps, r.filtered }
+
+func (r *Reader) depend(t Topic) {
+	if r.track {
+		r.deps[t] = struct{}{}
+	}
+}
+
+func tableOf[T Object](r *Reader, k *Kind[T]) *table[T] {
+	t := r.snapshot.tables[k.id]
+	if t == nil {
+		// A kind this state was not configured to hold reads as empty.
+		return nil
+	}
+	return t.(*table[T])
+}
+
+// Get returns the object, or false. Namespace is empty for cluster-wide kinds.
+func Get[T Object](r *Reader, k *Kind[T], namespace, name string) (T, bool) {
+	key := objectKey(namespace, name)
+	r.depend(Topic{k.id, idxKey, key})
+	t := tableOf(r, k)
+	if t == nil {
+		var zero T
+		return zero, false
+	}
+	obj, _, ok := t.rw.Get(r.snapshot.txn, t.primary.Query(key))
+	return obj, ok
+}
+
+// List returns a namespace's objects in order of name.
+func List[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
+	r.depend(Topic{k.id, idxNamespace, namespace})
+	return list(r, k, namespace)
+}
+
+// ListWhere returns those of a namespace's objects for which relevant holds,
+// and depends on those alone: a change of an object that is irrelevant in
+// both its versions is not a change of the answer. relevant may look at
+// nothing but its argument and values that do not change while the dependency
+// stands (what was itself read through this reader qualifies).
+func ListWhere[T Object](r *Reader, k *Kind[T], namespace string, relevant func(T) bool) iter.Seq[T] {
+	if r.track {
+		r.filtered = append(r.filtered, FilteredDep{
+			Topic:    Topic{k.id, idxNamespace, namespace},
+			Relevant: func(obj any) bool { return relevant(obj.(T)) },
+		})
+	}
+	return func(yield func(T) bool) {
+		for obj := range list(r, k, namespace) {
+			if relevant(obj) && !yield(obj) {
+				return
+			}
+		}
+	}
+}
+
+func list[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
+	t := tableOf(r, k)
+	if t == nil {
+		return func(func(T) bool) {}
+	}
+	return objects(t.rw.List(r.snapshot.txn, t.namespace.Query(namespace)))
+}
+
+// All returns all objects of a kind in order of namespace and name.
+func All[T Object](r *Reader, k *Kind[T]) iter.Seq[T] {
+	r.depend(Topic{k.id, idxAll, ""})
+	t := tableOf(r, k)
+	if t == nil {
+		return func(func(T) bool) {}
+	}
+	return objects(t.rw.All(r.snapshot.txn))
+}
+
+// AllWhere is All with the dependency rule of ListWhere.
+func AllWhere[T Object](r *Reader, k *Kind[T], relevant func(T) bool) iter.Seq[T] {
+	if r.track {
+		r.filtered = append(r.filtered, FilteredDep{
+			Topic:    Topic{k.id, idxAll, ""},
+			Relevant: func(obj any) bool { return relevant(obj.(T)) },
+		})
+	}
+	return func(yield func(T) bool) {
+		t := tableOf(r, k)
+		if t == nil {
+			return
+		}
+		for obj := range t.rw.All(r.snapshot.txn) {
+			if relevant(obj) && !yield(obj) {
+				return
+			}
+		}
+	}
+}
+
+// By returns the objects with key in the index, in order of namespace and name.
+func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
+	r.depend(Topic{k.id, ix.pos, key})
+	t := tableOf(r, k)
+	if t == nil {
+		return func(func(T) bool) {}
+	}
+	return objects(t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)))
+}
+
+func objects[T any](seq iter.Seq2[T, statedb.Revision]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for obj := range seq {
+			if !yield(obj) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package state
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+)
+
+// source makes list-and-watch calls in the form each kind is fetched in.
+type source struct {
+	typed           kubernetes.Interface
+	metadata        metadata.Interface
+	dynamic         dynamic.Interface
+	secretNamespace string
+	// definitions has a channel for each custom kind, by the name of its CRD.
+	definitions map[string]chan struct{}
+}
+
+func newSource(config *rest.Config, s *State) (*source, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	src := &source{secretNamespace: s.config.SecretNamespace, definitions: map[string]chan struct{}{}}
+	typedConfig := rest.CopyConfig(config)
+	typedConfig.ContentType = runtime.ContentTypeProtobuf
+	typedConfig.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	if src.typed, err = kubernetes.NewForConfigAndClient(typedConfig, client); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	if src.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	if src.dynamic, err = dynamic.NewForConfigAndClient(config, client); err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	for _, info := range s.config.Kinds {
+		if info.form == custom {
+			src.definitions[definitionName(info)] = make(chan struct{}, 1)
+		}
+	}
+	return src, nil
+}
+
+func definitionName(info *KindInfo) string { return info.GVR.GroupResource().String() }
+
+// definitionChanged returns a channel that gets a value when the kind's CRD was
+// created or changed; nil for kinds that have none.
+func (s *source) definitionChanged(info *KindInfo) <-chan struct{} {
+	return s.definitions[definitionName(info)]
+}
+
+// expected is the type that the kind's events have.
+func (s *source) expected(kind anyKind) any {
+	switch kind.info().form {
+	case metadataOnly:
+		return &metav1.PartialObjectMetadata{}
+	case custom:
+		return &unstructured.Unstructured{}
+	default:
+		return kind.emptyObject()
+	}
+}
+
+func (s *source) listWatch(ctx context.Context, info *KindInfo) cache.ListerWatcher {
+	switch info.form {
+	case metadataOnly:
+		resource := s.metadata.Resource(info.GVR)
+		return &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return resource.List(ctx, options)
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return resource.Watch(ctx, options)
+			},
+		}
+	case custom:
+		resource := s.dynamic.Resource(info.GVR)
+		return &cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+				return resource.List(ctx, options)
+			},
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return resource.Watch(ctx, options)
+			},
+		}
+	}
+	namespace := metav1.NamespaceAll
+	modify := func(*metav1.ListOptions) {}
+	if info.id == Secrets.id {
+		// Only cluster credentials: a control plane has no business with other Secrets.
+		namespace = s.secretNamespace
+		modify = func(options *metav1.ListOptions) { options.LabelSelector = linkerd.ClusterNameLabel }
+	}
+	return cache.NewFilteredListWatchFromClient(s.restClient(info.GVR.GroupVersion()), info.GVR.Resource, namespace, modify)
+}
+
+func (s *source) restClient(gv schema.GroupVersion) rest.Interface {
+	if gv.Group == "discovery.k8s.io" {
+		return s.typed.DiscoveryV1().RESTClient()
+	}
+	return s.typed.CoreV1().RESTClient()
+}
+
+// watchDefinitions wakes the kinds whose CRD appears or changes, until ctx
+// ends. Where CRDs cannot be watched, absent kinds are polled instead.
+func (s *source) watchDefinitions(ctx context.Context) {
+	resource := s.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return resource.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return resource.Watch(ctx, options)
+		},
+	}
+	cache.NewReflectorWithOptions(lw, &metav1.PartialObjectMetadata{}, definitionSink{s}, cache.ReflectorOptions{
+		Name:            "state/definitions",
+		TypeDescription: "customresourcedefinitions",
+	}).RunWithContext(ctx)
+}
+
+// definitionSink turns CRD events into wake-ups.
+type definitionSink struct{ *source }
+
+func (d definitionSink) wake(obj any) error {
+	if m, ok := obj.(metav1.Object); ok {
+		if ch := d.definitions[m.GetName()]; ch != nil {
+			select {
+			case ch <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return nil
+}
+
+func (d definitionSink) Add(obj any) error    { return d.wake(obj) }
+func (d definitionSink) Update(obj any) error { return d.wake(obj) }
+func (d definitionSink) Delete(obj any) error { return d.wake(obj) }
+func (d definitionSink) Resync() error        { return nil }
+
+func (d definitionSink) Replace(list []any, _ string) error {
+	for _, obj := range list {
+		_ = d.wake(obj)
+	}
+	return nil
+}

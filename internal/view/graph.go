@@ -1,0 +1,208 @@
+package view
+
+import (
+	"context"
+	"sync"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// Graph is all views over one State, and the one goroutine that keeps them
+// current.
+//
+// How a change travels:
+//  1. The State's subscription wakes Run with the objects that changed.
+//  2. Each change names the topics whose answers it may have changed; the
+//     views that depend on one are marked dirty.
+//  3. Dirty views are recomputed on one new snapshot, those of earlier Sets
+//     first. A result that differs is published, and makes the views that
+//     used it dirty in turn; these belong to later Sets, so one pass suffices.
+//
+// A view that is acquired for the first time is computed by whoever acquires
+// it, under the same lock as step 3: it cannot miss a change, since its
+// snapshot holds at least the changes that step 3 has seen.
+type Graph struct {
+	state *state.State
+	sub   *state.Subscription
+
+	mu     sync.Mutex
+	levels int
+	dirty  map[*node]struct{}
+	// byTopic and filtered lead from a topic to the views that asked for it.
+	byTopic  map[state.Topic]map[*node]struct{}
+	filtered map[state.Topic]map[*node][]func(any) bool
+}
+
+// node is what the graph knows of a view.
+type node struct {
+	level int
+	refs  int
+	// recompute publishes the view's value anew if it differs, and says whether it did.
+	recompute func(*Reader) bool
+	// forget takes the view out of its Set.
+	forget func()
+
+	topics   map[state.Topic]struct{}
+	filtered []state.FilteredDep
+	uses     map[*node]struct{}
+	usedBy   map[*node]struct{}
+}
+
+// NewGraph returns a graph over st, subscribed to its changes. It starts nothing.
+func NewGraph(st *state.State) *Graph {
+	return &Graph{
+		state:    st,
+		sub:      st.Subscribe(),
+		dirty:    map[*node]struct{}{},
+		byTopic:  map[state.Topic]map[*node]struct{}{},
+		filtered: map[state.Topic]map[*node][]func(any) bool{},
+	}
+}
+
+// Run keeps the views current until ctx ends, and returns nil then.
+func (g *Graph) Run(ctx context.Context) error {
+	defer g.state.Unsubscribe(g.sub)
+	for {
+		changes, err := g.sub.Next(ctx)
+		if err != nil {
+			return nil
+		}
+		g.apply(changes)
+	}
+}
+
+// Flush brings all views up to date with what the State holds now, on the
+// caller's goroutine. Tests use it in place of Run, so that they need not wait.
+func (g *Graph) Flush() { g.apply(g.sub.Take()) }
+
+// Size returns how many topics views depend on: zero once no view is held (B19).
+func (g *Graph) Size() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.byTopic) + len(g.filtered)
+}
+
+func (g *Graph) apply(changes []state.Change) {
+	if len(changes) == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, change := range changes {
+		change.Topics(func(t state.Topic) {
+			for n := range g.byTopic[t] {
+				g.dirty[n] = struct{}{}
+			}
+			for n, relevant := range g.filtered[t] {
+				if _, already := g.dirty[n]; !already && anyRelevant(relevant, change) {
+					g.dirty[n] = struct{}{}
+				}
+			}
+		})
+	}
+	g.settle()
+}
+
+func anyRelevant(predicates []func(any) bool, change state.Change) bool {
+	for _, relevant := range predicates {
+		if change.Old != nil && relevant(change.Old) || change.New != nil && relevant(change.New) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle recomputes dirty views until there are none. The lock is held.
+func (g *Graph) settle() {
+	if len(g.dirty) == 0 {
+		return
+	}
+	snapshot := g.state.Snapshot()
+	for level := 0; level < g.levels && len(g.dirty) > 0; level++ {
+		for n := range g.dirty {
+			if n.level != level {
+				continue
+			}
+			delete(g.dirty, n)
+			if g.compute(n, snapshot) {
+				for user := range n.usedBy {
+					g.dirty[user] = struct{}{}
+				}
+			}
+		}
+	}
+}
+
+// compute runs a view's function and moves its dependencies. The lock is held.
+// It returns whether a new value was published.
+func (g *Graph) compute(n *node, snapshot state.Snapshot) bool {
+	r := &Reader{Reader: snapshot.TrackingReader(), graph: g, snapshot: snapshot, node: n, uses: map[*node]struct{}{}}
+	changed := n.recompute(r)
+	g.depend(n, r)
+	return changed
+}
+
+// depend makes n depend on what r has read, and on nothing else.
+func (g *Graph) depend(n *node, r *Reader) {
+	topics, filtered := r.Dependencies()
+	g.setTopics(n, topics, filtered)
+	before := n.uses
+	n.uses = r.uses
+	for used := range before {
+		if _, still := r.uses[used]; !still {
+			delete(used.usedBy, n)
+			g.release(used)
+		}
+	}
+}
+
+// release gives back one reference. The lock is held.
+func (g *Graph) release(n *node) {
+	n.refs--
+	if n.refs > 0 {
+		return
+	}
+	delete(g.dirty, n)
+	g.setTopics(n, nil, nil)
+	n.forget()
+	for used := range n.uses {
+		delete(used.usedBy, n)
+		g.release(used)
+	}
+	n.uses = nil
+}
+
+func (g *Graph) setTopics(n *node, topics map[state.Topic]struct{}, filtered []state.FilteredDep) {
+	for t := range n.topics {
+		if _, still := topics[t]; !still {
+			removeFrom(g.byTopic, t, n)
+		}
+	}
+	for t := range topics {
+		if _, already := n.topics[t]; !already {
+			addTo(g.byTopic, t, n, struct{}{})
+		}
+	}
+	n.topics = topics
+	for _, dep := range n.filtered {
+		removeFrom(g.filtered, dep.Topic, n)
+	}
+	for _, dep := range filtered {
+		addTo(g.filtered, dep.Topic, n, append(g.filtered[dep.Topic][n], dep.Relevant))
+	}
+	n.filtered = filtered
+}
+
+func addTo[V any](m map[state.Topic]map[*node]V, t state.Topic, n *node, value V) {
+	if m[t] == nil {
+		m[t] = map[*node]V{}
+	}
+	m[t][n] = value
+}
+
+func removeFrom[V any](m map[state.Topic]map[*node]V, t state.Topic, n *node) {
+	delete(m[t], n)
+	if len(m[t]) == 0 {
+		delete(m, t)
+	}
+}

@@ -1,0 +1,166 @@
+package view_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+)
+
+func newState(t *testing.T) *state.State {
+	t.Helper()
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func service(ns, name, version string, labels map[string]string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, ResourceVersion: version, Labels: labels}}
+}
+
+// names lists a namespace's Services that carry the label.
+func names(r *view.Reader, ns string) string {
+	var found []string
+	for s := range state.ListWhere(r.Reader, state.Services, ns, func(s *corev1.Service) bool { return s.Labels["pick"] != "" }) {
+		found = append(found, s.Name+"="+s.Labels["pick"])
+	}
+	return strings.Join(found, ",")
+}
+
+func TestViewFollowsWhatItReads(t *testing.T) {
+	st := newState(t)
+	g := view.NewGraph(st)
+	computed := 0
+	set := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+		computed++
+		return names(r, ns)
+	}, func(a, b string) bool { return a == b })
+
+	v := set.Acquire("a")
+	first := v.Current()
+	if first.Value != "" || computed != 1 {
+		t.Fatalf("at first: value %q, computed %d times", first.Value, computed)
+	}
+	state.Put(st, state.Services, service("a", "x", "1", map[string]string{"pick": "1"}))
+	g.Flush()
+	select {
+	case <-first.Superseded():
+	default:
+		t.Fatal("the first version is not superseded")
+	}
+	if got := v.Current().Value; got != "x=1" {
+		t.Fatalf("value %q, want x=1", got)
+	}
+	second := v.Current()
+	before := computed
+	state.Put(st, state.Services, service("a", "y", "2", nil))
+	state.Put(st, state.Services, service("b", "x", "3", map[string]string{"pick": "1"}))
+	g.Flush()
+	if v.Current() != second || computed != before {
+		t.Error("irrelevant objects made it compute or publish")
+	}
+	state.Put(st, state.Services, service("a", "x", "4", map[string]string{"pick": "1", "other": "1"}))
+	g.Flush()
+	if v.Current() != second || computed == before {
+		t.Error("an equal result must be computed but not published")
+	}
+	state.Remove(st, state.Services, "a", "x")
+	g.Flush()
+	if got := v.Current().Value; got != "" {
+		t.Errorf("after the delete: %q", got)
+	}
+	v.Release()
+	if g.Size() != 0 || set.Held() != 0 {
+		t.Errorf("after the release: %d topics, %d views", g.Size(), set.Held())
+	}
+}
+
+func TestSharedUse(t *testing.T) {
+	st := newState(t)
+	g := view.NewGraph(st)
+	equal := func(a, b string) bool { return a == b }
+	base := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, equal)
+	upper := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+		return strings.ToUpper(view.Use(r, base, ns))
+	}, equal)
+	one, two := upper.Acquire("a"), upper.Acquire("a")
+	if one != two || base.Held() != 1 {
+		t.Fatal("views are not shared")
+	}
+	state.Put(st, state.Services, service("a", "x", "1", map[string]string{"pick": "1"}))
+	g.Flush()
+	if got := one.Current().Value; got != "X=1" {
+		t.Fatalf("value %q, want X=1", got)
+	}
+	one.Release()
+	two.Release()
+	if g.Size() != 0 || base.Held() != 0 || upper.Held() != 0 {
+		t.Error("views outlive their holders")
+	}
+}
+
+// Whatever the order and grouping of events, a view ends as if it had been
+// computed from the final state.
+func TestOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		st := newState(t)
+		g := view.NewGraph(st)
+		set := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, func(a, b string) bool { return a == b })
+		held := map[string]*view.View[string, string]{"a": set.Acquire("a")}
+		final := map[string]map[string]string{"a": {}, "b": {}}
+		version := 0
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			ns := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "ns")
+			name := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(rt, "name")
+			version++
+			if rapid.Bool().Draw(rt, "delete") {
+				state.Remove(st, state.Services, ns, name)
+				delete(final[ns], name)
+			} else {
+				pick := rapid.SampledFrom([]string{"", "1", "2"}).Draw(rt, "pick")
+				state.Put(st, state.Services, service(ns, name, string(rune('0'+version)), map[string]string{"pick": pick}))
+				delete(final[ns], name)
+				if pick != "" {
+					final[ns][name] = pick
+				}
+			}
+			if rapid.Bool().Draw(rt, "flush") {
+				g.Flush()
+			}
+			if _, ok := held[ns]; !ok && rapid.Bool().Draw(rt, "acquire") {
+				held[ns] = set.Acquire(ns)
+			}
+		}
+		g.Flush()
+		for ns, v := range held {
+			var want []string
+			for _, name := range slices.Sorted(maps.Keys(final[ns])) {
+				want = append(want, name+"="+final[ns][name])
+			}
+			if got := v.Current().Value; got != strings.Join(want, ",") {
+				rt.Fatalf("%s: %q, want %q", ns, got, want)
+			}
+		}
+	})
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	g := view.NewGraph(newState(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- g.Run(ctx) }()
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
