@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"iter"
 	"sync"
 )
 
@@ -18,26 +19,43 @@ type Change struct {
 	Kind *KindInfo
 	// Key is "namespace/name".
 	Key string
-	// Old is nil for an object that is new, New is nil for one that is gone.
+	// Old is nil for an object that is new, New is nil for one that is gone;
+	// both are nil for one that came and went before anyone looked.
 	Old, New any
+	// Between are the versions after Old and before New, in order. A snapshot
+	// taken in the meantime may hold one of them.
+	Between []any
 
 	table anyTable
 }
 
-// Topics calls add for everything that a reader may have asked for and whose
-// answer differs between Old and New. A topic can come twice.
+// Topics calls add for everything that a reader of any of the versions may
+// have asked for. A topic can come more than once.
 func (c Change) Topics(add func(Topic)) {
-	if c.Old != nil {
-		c.table.topics(c.Old, add)
+	for version := range c.Versions() {
+		c.table.topics(version, add)
 	}
-	if c.New != nil {
-		c.table.topics(c.New, add)
+}
+
+// Versions returns all versions of the object that the change is about.
+func (c Change) Versions() iter.Seq[any] {
+	return func(yield func(any) bool) {
+		if c.Old != nil && !yield(c.Old) {
+			return
+		}
+		for _, version := range c.Between {
+			if !yield(version) {
+				return
+			}
+		}
+		if c.New != nil {
+			yield(c.New)
+		}
 	}
 }
 
 // Subscription collects changes until they are taken. Several changes of one
-// object become one, so that its size is bounded by the number of objects and
-// a slow taker holds up nobody.
+// object become one; a slow taker holds up nobody.
 type Subscription struct {
 	wake chan struct{}
 
@@ -60,6 +78,11 @@ func (s *Subscription) add(changes []Change) {
 	for _, c := range changes {
 		k := changeKey{c.Kind.id, c.Key}
 		if earlier, ok := s.pending[k]; ok {
+			if earlier.New != nil {
+				c.Between = append(earlier.Between, earlier.New)
+			} else {
+				c.Between = earlier.Between
+			}
 			c.Old = earlier.Old
 		} else {
 			s.order = append(s.order, k)
@@ -98,9 +121,7 @@ func (s *Subscription) Take() []Change {
 	}
 	changes := make([]Change, 0, len(s.order))
 	for _, k := range s.order {
-		if c := s.pending[k]; c.Old != nil || c.New != nil {
-			changes = append(changes, c)
-		}
+		changes = append(changes, s.pending[k])
 	}
 	s.order = nil
 	s.pending = map[changeKey]Change{}

@@ -104,9 +104,11 @@ func (g *Graph) apply(changes []state.Change) {
 }
 
 func anyRelevant(predicates []func(any) bool, change state.Change) bool {
-	for _, relevant := range predicates {
-		if change.Old != nil && relevant(change.Old) || change.New != nil && relevant(change.New) {
-			return true
+	for version := range change.Versions() {
+		for _, relevant := range predicates {
+			if relevant(version) {
+				return true
+			}
 		}
 	}
 	return false

@@ -154,6 +154,25 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
+// A view that is first computed between two changes of an object must not miss
+// the second, though both reach the graph as one.
+func TestAcquireBetweenTwoChanges(t *testing.T) {
+	st := newState(t)
+	g := view.NewGraph(st)
+	set := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, func(a, b string) bool { return a == b })
+	state.Put(st, state.Services, service("a", "x", "1", nil))
+	state.Put(st, state.Services, service("a", "x", "2", map[string]string{"pick": "1"}))
+	v := set.Acquire("a")
+	if got := v.Current().Value; got != "x=1" {
+		t.Fatalf("value %q, want x=1", got)
+	}
+	state.Put(st, state.Services, service("a", "x", "3", nil))
+	g.Flush()
+	if got := v.Current().Value; got != "" {
+		t.Errorf("value %q, want none", got)
+	}
+}
+
 func TestRunEndsWithItsContext(t *testing.T) {
 	g := view.NewGraph(newState(t))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,122 @@
+package state
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
+)
+
+func server(name, version string, port any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "policy.linkerd.io/v1beta3", "kind": "Server",
+		"metadata": map[string]any{"namespace": "ns", "name": name, "resourceVersion": version},
+		"spec":     map[string]any{"podSelector": map[string]any{}, "port": port},
+	}}
+}
+
+func newServerSink(t *testing.T) (*State, *sink) {
+	t.Helper()
+	s, err := New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{&Servers.KindInfo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, &sink{state: s, info: &Servers.KindInfo, kind: Servers}
+}
+
+// serverPort returns the port a Server has in the state, "" without one.
+func serverPort(s *State, name string) string {
+	obj, ok := Get(s.Snapshot().Reader(), Servers, "ns", name)
+	if !ok {
+		return ""
+	}
+	return obj.Spec.Port.String()
+}
+
+// B34, B69, policy-inbound 1.3: one object that does not decode harms no other
+// and keeps its own last valid version.
+func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
+	s, k := newServerSink(t)
+	bad := map[string]any{"not": "a port"}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(k.Replace([]any{server("a", "1", int64(80)), server("b", "2", bad), server("c", "3", "http")}, "3"))
+	if !s.Synced() {
+		t.Error("not synced after a list")
+	}
+	for name, want := range map[string]string{"a": "80", "b": "", "c": "http"} {
+		if got := serverPort(s, name); got != want {
+			t.Errorf("after the list: port of %s is %q, want %q", name, got, want)
+		}
+	}
+	must(k.Update(server("a", "4", bad)))
+	if got := serverPort(s, "a"); got != "80" {
+		t.Errorf("after a bad update: %q, want 80", got)
+	}
+	must(k.Replace([]any{server("a", "5", bad)}, "5"))
+	if got := serverPort(s, "a"); got != "80" {
+		t.Errorf("after a list with a bad version: %q, want 80", got)
+	}
+	if got := serverPort(s, "c"); got != "" {
+		t.Errorf("an object that the list lacks is still there: %q", got)
+	}
+	must(k.Delete(cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: server("a", "6", bad)}))
+	if got := serverPort(s, "a"); got != "" {
+		t.Errorf("a bad version was deleted, yet a good one survives: %q", got)
+	}
+}
+
+func TestAbsentKindReadsAsEmpty(t *testing.T) {
+	s, k := newServerSink(t)
+	if err := k.Replace([]any{server("a", "1", int64(80))}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if !k.replaceAll(nil) {
+		t.Error("becoming absent is not reported")
+	}
+	if k.replaceAll(nil) {
+		t.Error("staying absent is reported again")
+	}
+	if got := serverPort(s, "a"); got != "" {
+		t.Errorf("an object of an absent kind is still there: %q", got)
+	}
+}
+
+func TestSubscriptionMergesChanges(t *testing.T) {
+	s, k := newServerSink(t)
+	sub := s.Subscribe()
+	for _, obj := range []*unstructured.Unstructured{server("a", "1", int64(1)), server("a", "2", int64(2)), server("a", "2", int64(2))} {
+		if err := k.Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes := sub.Take()
+	if len(changes) != 1 || changes[0].Old != nil {
+		t.Fatalf("changes: %+v, want one that is new", changes)
+	}
+	if got := changes[0].New.(metav1.Object).GetResourceVersion(); got != "2" {
+		t.Errorf("newest version %s, want 2", got)
+	}
+	if err := k.Add(server("b", "3", int64(1))); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Delete(server("b", "4", int64(1))); err != nil {
+		t.Fatal(err)
+	}
+	changes = sub.Take()
+	if len(changes) != 1 || changes[0].Old != nil || changes[0].New != nil || len(changes[0].Between) != 1 {
+		t.Errorf("an object that came and went: %+v, want its one version in between", changes)
+	}
+	s.Unsubscribe(sub)
+	if err := k.Add(server("c", "5", int64(1))); err != nil {
+		t.Fatal(err)
+	}
+	if changes := sub.Take(); len(changes) != 0 {
+		t.Errorf("after Unsubscribe: %+v", changes)
+	}
+}
