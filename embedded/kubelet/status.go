@@ -1,0 +1,232 @@
+package kubelet
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reasons of conditions, as a real kubelet spells them.
+const (
+	reasonNotReady  = "ContainersNotReady"
+	reasonCompleted = "PodCompleted"
+	reasonGates     = "ReadinessGatesNotReady"
+	reasonNotInit   = "ContainersNotInitialized"
+)
+
+// facts is what a pod's status is made from, besides the pod.
+type facts struct {
+	now     metav1.Time
+	hostIPs []netip.Addr
+	podIPs  []netip.Addr
+	// ready is false for pods annotated so.
+	ready bool
+	// end is the phase that a pod has at its end, or empty while it runs.
+	end corev1.PodPhase
+	// exitCode of the containers, if there is an end.
+	exitCode int32
+	// blocked keeps the pod from starting.
+	blocked *problem
+	// notes are things that somebody should know although the pod runs.
+	notes []problem
+}
+
+// statusOf is the status that pod ought to have. It keeps what others wrote
+// into the present one, and all times of things that did not change, so that
+// the result equals pod.Status when there is nothing to write.
+func statusOf(pod *corev1.Pod, f facts) corev1.PodStatus {
+	status := *pod.Status.DeepCopy()
+	status.ObservedGeneration = pod.Generation
+	if status.StartTime == nil && f.blocked == nil {
+		status.StartTime = &f.now
+	}
+	status.HostIPs, status.HostIP = hostIPs(f.hostIPs)
+	status.PodIPs, status.PodIP = podIPs(f.podIPs)
+	status.Phase = corev1.PodRunning
+	switch {
+	case f.blocked != nil:
+		status.Phase = corev1.PodPending
+	case f.end != "":
+		status.Phase = f.end
+	}
+	status.InitContainerStatuses = nil
+	for _, container := range pod.Spec.InitContainers {
+		sidecar := container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		status.InitContainerStatuses = append(status.InitContainerStatuses,
+			containerStatus(pod, container, pod.Status.InitContainerStatuses, f, !sidecar))
+	}
+	status.ContainerStatuses = nil
+	for _, container := range pod.Spec.Containers {
+		status.ContainerStatuses = append(status.ContainerStatuses,
+			containerStatus(pod, container, pod.Status.ContainerStatuses, f, false))
+	}
+	status.Conditions = conditions(pod, f)
+	return status
+}
+
+func hostIPs(addrs []netip.Addr) ([]corev1.HostIP, string) {
+	var ips []corev1.HostIP
+	for _, addr := range addrs {
+		ips = append(ips, corev1.HostIP{IP: addr.String()})
+	}
+	if len(ips) == 0 {
+		return nil, ""
+	}
+	return ips, ips[0].IP
+}
+
+func podIPs(addrs []netip.Addr) ([]corev1.PodIP, string) {
+	var ips []corev1.PodIP
+	for _, addr := range addrs {
+		ips = append(ips, corev1.PodIP{IP: addr.String()})
+	}
+	if len(ips) == 0 {
+		return nil, ""
+	}
+	return ips, ips[0].IP
+}
+
+// containerStatus is the status of one container. Init containers that are no
+// sidecars (completes) are over as soon as the pod has started.
+func containerStatus(pod *corev1.Pod, container corev1.Container, present []corev1.ContainerStatus, f facts, completes bool) corev1.ContainerStatus {
+	var old corev1.ContainerStatus
+	if i := slices.IndexFunc(present, func(s corev1.ContainerStatus) bool { return s.Name == container.Name }); i >= 0 {
+		old = present[i]
+	}
+	status := corev1.ContainerStatus{
+		Name: container.Name, Image: container.Image, RestartCount: old.RestartCount, Started: new(bool),
+	}
+	if f.blocked != nil {
+		status.State.Waiting = &corev1.ContainerStateWaiting{Reason: f.blocked.reason}
+		return status
+	}
+	status.ImageID = container.Image
+	status.ContainerID = fmt.Sprintf("lite://%s/%s", pod.UID, container.Name)
+	startedAt := f.now
+	switch {
+	case old.State.Running != nil:
+		startedAt = old.State.Running.StartedAt
+	case old.State.Terminated != nil:
+		startedAt = old.State.Terminated.StartedAt
+	}
+	if !completes && f.end == "" {
+		*status.Started = true
+		status.Ready = f.ready
+		status.State.Running = &corev1.ContainerStateRunning{StartedAt: startedAt}
+		return status
+	}
+	terminated := &corev1.ContainerStateTerminated{
+		Reason: "Completed", StartedAt: startedAt, FinishedAt: f.now, ContainerID: status.ContainerID,
+	}
+	if !completes && f.exitCode != 0 {
+		terminated.Reason, terminated.ExitCode = "Error", f.exitCode
+	}
+	if old.State.Terminated != nil {
+		terminated.FinishedAt = old.State.Terminated.FinishedAt
+	}
+	status.State.Terminated = terminated
+	status.Ready = completes
+	return status
+}
+
+// conditions returns the pod's conditions with the kubelet's own brought up to
+// date; those of others stay where they are.
+func conditions(pod *corev1.Pod, f facts) []corev1.PodCondition {
+	all := slices.Clone(pod.Status.Conditions)
+	set := func(kind corev1.PodConditionType, why *problem) {
+		condition := corev1.PodCondition{
+			Type: kind, Status: corev1.ConditionTrue, ObservedGeneration: pod.Generation, LastTransitionTime: f.now,
+		}
+		if why != nil {
+			condition.Status, condition.Reason, condition.Message = corev1.ConditionFalse, why.reason, why.message
+		}
+		all = setCondition(all, condition)
+	}
+	// In the order in which kubectl describe is used to show them.
+	started := f.blocked
+	if f.end != "" {
+		started = &problem{reason: reasonCompleted}
+	}
+	set(corev1.PodReadyToStartContainers, started)
+	set(corev1.PodInitialized, blockedBy(f.blocked, reasonNotInit))
+	containers := containersReady(pod, f)
+	ready := containers
+	if ready == nil {
+		ready = gates(pod)
+	}
+	set(corev1.PodReady, ready)
+	set(corev1.ContainersReady, containers)
+	if i := slices.IndexFunc(all, func(c corev1.PodCondition) bool { return c.Type == corev1.ContainersReady }); containers == nil {
+		all[i].Message = join(f.notes)
+	}
+	set(corev1.PodScheduled, nil)
+	return all
+}
+
+func join(problems []problem) string {
+	var messages []string
+	for _, p := range problems {
+		messages = append(messages, p.message)
+	}
+	return strings.Join(messages, "; ")
+}
+
+// blockedBy is blocked, except that a pod whose start is not blocked has no
+// problem with the condition either.
+func blockedBy(blocked *problem, reason string) *problem {
+	if blocked == nil {
+		return nil
+	}
+	return &problem{reason, blocked.message}
+}
+
+func containersReady(pod *corev1.Pod, f facts) *problem {
+	switch {
+	case f.blocked != nil:
+		return f.blocked
+	case f.end == corev1.PodSucceeded:
+		return &problem{reason: reasonCompleted}
+	case f.end != "":
+		return &problem{reason: "PodFailed"}
+	case f.ready:
+		return nil
+	}
+	var names []string
+	for _, container := range pod.Spec.Containers {
+		names = append(names, container.Name)
+	}
+	return &problem{reasonNotReady, fmt.Sprintf("containers with unready status: [%s], by annotation %s", strings.Join(names, " "), ReadyAnnotation)}
+}
+
+// gates returns the first readiness gate that holds the pod back.
+func gates(pod *corev1.Pod) *problem {
+	for _, gate := range pod.Spec.ReadinessGates {
+		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == gate.ConditionType })
+		switch {
+		case i < 0:
+			return &problem{reasonGates, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType)}
+		case pod.Status.Conditions[i].Status != corev1.ConditionTrue:
+			return &problem{reasonGates, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %s", gate.ConditionType, pod.Status.Conditions[i].Status)}
+		}
+	}
+	return nil
+}
+
+// setCondition puts condition into all; its transition time is kept while its
+// status stays.
+func setCondition(all []corev1.PodCondition, condition corev1.PodCondition) []corev1.PodCondition {
+	i := slices.IndexFunc(all, func(c corev1.PodCondition) bool { return c.Type == condition.Type })
+	if i < 0 {
+		return append(all, condition)
+	}
+	if all[i].Status == condition.Status {
+		condition.LastTransitionTime = all[i].LastTransitionTime
+		condition.LastProbeTime = all[i].LastProbeTime
+	}
+	all[i] = condition
+	return all
+}
