@@ -1,0 +1,37 @@
+package v1beta2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/crds/schema/policy"
+)
+
+// HTTPRoute routes HTTP requests.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=httproutes,scope=Namespaced
+// +kubebuilder:printcolumn:name=Hostnames,type=string,JSONPath=`.spec.hostnames`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+type HTTPRoute struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec Spec `json:"spec"`
+	// +optional
+	Status policy.Status `json:"status,omitempty"`
+}
+
+// Spec is the desired state of a route.
+type Spec struct {
+	// +optional
+	// +kubebuilder:validation:MaxItems=16
+	Hostnames []policy.Hostname `json:"hostnames,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	ParentRefs []policy.ParentRef `json:"parentRefs,omitempty"`
+	// +optional
+	// +kubebuilder:default={{matches: {{path: {type: "PathPrefix", value: "/"}}}}}
+	// +kubebuilder:validation:MaxItems=16
+	Rules []policy.TimelessRule `json:"rules,omitempty"`
+}
