@@ -1,0 +1,131 @@
+package destination
+
+import (
+	"log/slog"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	linkerdv1alpha2 "github.com/linkerd-lite/linkerd-lite/internal/apis/linkerd/v1alpha2"
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+)
+
+// serviceProfileKey is what the profile of a Service depends on besides the cluster.
+type serviceProfileKey struct {
+	namespace, service string
+	port               uint32
+	// client is the namespace of the client's ServiceProfiles, which win over
+	// those of the Service's namespace; "" for a client that names none.
+	client string
+}
+
+// serviceProfile is one profile of a Service: the message, and where it comes
+// from. A profile is sent again whenever one of its sources changed, whether
+// or not that shows in the message (D section 2.3, D106).
+type serviceProfile struct {
+	source profileSource
+	opaque linkerd.PortSet
+	// message is nil while there is nothing to send.
+	message *grpcserver.Encoded
+}
+
+// profileSource identifies a version of a ServiceProfile; zero without one.
+type profileSource struct {
+	uid     types.UID
+	version string
+	name    types.NamespacedName
+}
+
+func sourceOf(sp *linkerdv1alpha2.ServiceProfile) profileSource {
+	if sp == nil {
+		return profileSource{}
+	}
+	return profileSource{sp.UID, sp.ResourceVersion, types.NamespacedName{Namespace: sp.Namespace, Name: sp.Name}}
+}
+
+func (p serviceProfile) equal(other serviceProfile) bool {
+	return p.source == other.source && p.opaque.Equal(other.opaque)
+}
+
+// serviceProfiles is the family of profiles by Service.
+type serviceProfiles struct {
+	clusterDomain string
+	opaquePorts   linkerd.PortSet
+	log           *slog.Logger
+}
+
+func (p *serviceProfiles) newSet(g *view.Graph) *view.Set[serviceProfileKey, serviceProfile] {
+	return view.NewSet(g, p.compute, serviceProfile.equal)
+}
+
+// fqn is the full name of a Service.
+func (p *serviceProfiles) fqn(service, namespace string) string {
+	return service + "." + namespace + ".svc." + p.clusterDomain
+}
+
+func (p *serviceProfiles) compute(r *view.Reader, key serviceProfileKey, previous *serviceProfile) serviceProfile {
+	sp := p.winner(r.Reader, key)
+	profile := serviceProfile{source: sourceOf(sp), opaque: p.opaquePortsOf(r.Reader, key)}
+	if previous != nil && previous.equal(profile) {
+		return *previous
+	}
+	target := profileTarget{service: key.service, namespace: key.namespace, fqn: p.fqn(key.service, key.namespace), port: key.port}
+	message, err := translateProfile(sp, target, profile.opaque.Contains(key.port), func(err error) {
+		p.log.Warn("part of a ServiceProfile is ignored", "profile", profile.source.name, "error", err)
+	})
+	if err != nil {
+		p.log.Warn("ServiceProfile cannot be used; the last good profile stays in force", "profile", profile.source.name, "error", err)
+		if previous != nil {
+			return *previous
+		}
+		return profile
+	}
+	if profile.message, err = grpcserver.Encode(message); err != nil {
+		p.log.Error("profile does not encode", "profile", profile.source.name, "error", err)
+	}
+	return profile
+}
+
+// winner is the ServiceProfile in force: the client's, or else the Service's,
+// or nil. Nothing is merged (D93-D98).
+func (p *serviceProfiles) winner(r *state.Reader, key serviceProfileKey) *linkerdv1alpha2.ServiceProfile {
+	name := p.fqn(key.service, key.namespace)
+	if key.client != "" {
+		if sp, ok := state.Get(r, state.ServiceProfiles, key.client, name); ok {
+			return sp
+		}
+	}
+	sp, _ := state.Get(r, state.ServiceProfiles, key.namespace, name)
+	return sp
+}
+
+// opaquePortsOf is the Service's annotated set, or the default set when the
+// annotation or the Service is missing (D section 3.7, D103-D108).
+func (p *serviceProfiles) opaquePortsOf(r *state.Reader, key serviceProfileKey) linkerd.PortSet {
+	service, ok := state.Get(r, state.Services, key.namespace, key.service)
+	if !ok {
+		return p.opaquePorts
+	}
+	annotation, ok := service.Annotations[linkerd.OpaquePortsAnnotation]
+	if !ok {
+		return p.opaquePorts
+	}
+	set, err := linkerd.ParsePortSet(annotation, func(name string) (uint16, bool) { return servicePortByName(service, name) })
+	if err != nil {
+		p.log.Warn("part of an annotation is ignored", "annotation", linkerd.OpaquePortsAnnotation,
+			"service", service.Namespace+"/"+service.Name, "error", err)
+	}
+	return set
+}
+
+func servicePortByName(service *corev1.Service, name string) (uint16, bool) {
+	for _, port := range service.Spec.Ports {
+		if port.Name != "" && port.Name == name {
+			return uint16(port.Port), true
+		}
+	}
+	return 0, false
+}
