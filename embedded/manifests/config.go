@@ -1,0 +1,153 @@
+package manifests
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// FieldManager is the name under which manifests are applied.
+const FieldManager = "linkerd-lite-manifests"
+
+// Problem is what a check of a part has to say about an object.
+type Problem struct {
+	// Field is a path such as spec.routes[0].condition, or empty.
+	Field string
+	// Message is shown to the user as it is.
+	Message string
+	// Warning lets the object pass.
+	Warning bool
+}
+
+// Config is what a Syncer needs.
+type Config struct {
+	// Dirs are directories or single files, as the user named them.
+	Dirs []string
+	// RESTConfig leads to the API server. Its QPS should be -1.
+	RESTConfig *rest.Config
+	// StateDir holds the inventory between runs; empty: it is not stored.
+	StateDir string
+	// Sync flushes the inventory to disk before objects are applied.
+	Sync bool
+	// Exclude are paths inside Dirs that hold no manifests. StateDir is always one.
+	Exclude []string
+	// Base are objects that exist without Dirs, such as built-in CRDs. Where a
+	// manifest has one of them, it is not deleted with the manifest, but
+	// restored to what Base has.
+	Base []*unstructured.Unstructured
+	// StatusOwners names, by kind, the part that writes the status, which a manifest
+	// then may not. Nil: DefaultStatusOwners.
+	StatusOwners map[schema.GroupKind]string
+	// Check, if not nil, looks at each object before it is applied.
+	Check func(*unstructured.Unstructured) []Problem
+	// Out gets plans and errors in words for the user. Nil: nothing.
+	Out io.Writer
+	// Log is for diagnosis. Nil: nothing.
+	Log *slog.Logger
+
+	// The rest has defaults, and is here for tests.
+
+	// workers is the number of requests at a time; pollEvery is how often
+	// directories are listed where inotify has reached its limits; driftEvery is
+	// how often other writers are looked for.
+	workers    int
+	pollEvery  time.Duration
+	driftEvery time.Duration
+	notify     func() (notifier, error)
+	now        func() time.Time
+}
+
+func (c *Config) setDefaults() {
+	if c.Out == nil {
+		c.Out = io.Discard
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Check == nil {
+		c.Check = func(*unstructured.Unstructured) []Problem { return nil }
+	}
+	if c.StatusOwners == nil {
+		c.StatusOwners = DefaultStatusOwners()
+	}
+	if c.workers == 0 {
+		c.workers = 16
+	}
+	if c.pollEvery == 0 {
+		c.pollEvery = 500 * time.Millisecond
+	}
+	if c.driftEvery == 0 {
+		c.driftEvery = 10 * time.Second
+	}
+	if c.notify == nil {
+		c.notify = newNotifier
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+}
+
+// CheckDirs says what is wrong with directories that are to be watched, before
+// anything is started for them.
+func CheckDirs(dirs []string) error {
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))
+		}
+		if !info.IsDir() && !isManifest(info.Name()) {
+			return fmt.Errorf("manifest directory %s: neither a directory nor a .yaml, .yml or .json file", dir)
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))
+		}
+		if err := f.Close(); err != nil {
+			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))
+		}
+	}
+	return nil
+}
+
+func absolute(paths []string) ([]root, error) {
+	roots := make([]root, 0, len(paths))
+	for _, path := range paths {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("manifest directory %s: %w", path, err)
+		}
+		roots = append(roots, root{shown: filepath.Clean(path), abs: abs})
+	}
+	return roots, nil
+}
+
+// DefaultStatusOwners lists the kinds whose status is written by a part of
+// linkerd-lite, with the part's name.
+func DefaultStatusOwners() map[schema.GroupKind]string {
+	owners := map[schema.GroupKind]string{
+		namespaceKind:           "the namespace controller",
+		crdKind:                 "the API server",
+		{Kind: "ResourceQuota"}: "the API server",
+		{Group: "apiregistration.k8s.io", Kind: "APIService"}:          "the API server",
+		{Group: "policy.linkerd.io", Kind: "HTTPRoute"}:                "the policy status writer",
+		{Group: "policy.linkerd.io", Kind: "EgressNetwork"}:            "the policy status writer",
+		{Group: "policy.linkerd.io", Kind: "HTTPLocalRateLimitPolicy"}: "the policy status writer",
+	}
+	for _, name := range []string{"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute"} {
+		owners[schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: name}] = "the policy status writer"
+	}
+	for _, name := range []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"} {
+		owners[schema.GroupKind{Group: "apps", Kind: name}] = "its controller"
+	}
+	for _, name := range []string{"Job", "CronJob"} {
+		owners[schema.GroupKind{Group: "batch", Kind: name}] = "its controller"
+	}
+	return owners
+}

@@ -1,0 +1,175 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// kind is how the API server serves a kind.
+type kind struct {
+	gvr        schema.GroupVersionResource
+	namespaced bool
+	status     bool // it has a status subresource
+}
+
+// kinds knows the API server's kinds by group and version. A kind that is not
+// known is asked for again each time, as a CRD may have brought it; one small
+// request per group and version, where a REST mapper would read them all.
+type kinds struct {
+	client discovery.DiscoveryInterfaceWithContext
+	mu     sync.Mutex
+	known  map[schema.GroupVersion]map[string]kind
+}
+
+func newKinds(client discovery.DiscoveryInterfaceWithContext) *kinds {
+	return &kinds{client: client, known: map[schema.GroupVersion]map[string]kind{}}
+}
+
+func (k *kinds) get(gvk schema.GroupVersionKind) (kind, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	served, ok := k.known[gvk.GroupVersion()][gvk.Kind]
+	return served, ok
+}
+
+// ensure asks for the group versions of those gvks that are not known. An error
+// means that the server could not say; what was known stays.
+func (k *kinds) ensure(ctx context.Context, gvks []schema.GroupVersionKind) error {
+	var missing []schema.GroupVersion
+	for _, gvk := range gvks {
+		if _, ok := k.get(gvk); !ok && !slices.Contains(missing, gvk.GroupVersion()) {
+			missing = append(missing, gvk.GroupVersion())
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for _, gv := range missing {
+		g.Go(func() error { return k.load(ctx, gv) })
+	}
+	return g.Wait()
+}
+
+func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
+	list, err := k.client.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+	if apierrors.IsNotFound(err) {
+		k.forget(gv)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("ask API server for kinds of %s: %w", gv, err)
+	}
+	served := map[string]kind{}
+	statuses := map[string]bool{}
+	for _, r := range list.APIResources {
+		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
+			if sub == "status" {
+				statuses[name] = true
+			}
+			continue
+		}
+		if !slices.Contains(r.Verbs, "patch") {
+			continue // reviews and the like, which are not stored
+		}
+		served[r.Kind] = kind{gvr: gv.WithResource(r.Name), namespaced: r.Namespaced}
+	}
+	for name, s := range served {
+		s.status = statuses[s.gvr.Resource]
+		served[name] = s
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.known[gv] = served
+	return nil
+}
+
+// forget makes the next ensure ask again.
+func (k *kinds) forget(gv schema.GroupVersion) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, gv)
+}
+
+// forgetGroup forgets all versions of a group.
+func (k *kinds) forgetGroup(group string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for gv := range k.known {
+		if gv.Group == group {
+			delete(k.known, gv)
+		}
+	}
+}
+
+// anyVersion finds a kind in the version given or in whichever the server has;
+// an object outlives the version it was applied in.
+func (k *kinds) anyVersion(ctx context.Context, gvk schema.GroupVersionKind) (kind, bool, error) {
+	if err := k.ensure(ctx, []schema.GroupVersionKind{gvk}); err != nil {
+		return kind{}, false, err
+	}
+	if served, ok := k.get(gvk); ok {
+		return served, true, nil
+	}
+	versions, err := k.versions(ctx, gvk.Group)
+	if err != nil {
+		return kind{}, false, err
+	}
+	for _, version := range versions {
+		other := gvk.GroupKind().WithVersion(version)
+		if err := k.ensure(ctx, []schema.GroupVersionKind{other}); err != nil {
+			return kind{}, false, err
+		}
+		if served, ok := k.get(other); ok {
+			return served, true, nil
+		}
+	}
+	return kind{}, false, nil
+}
+
+// versions lists what the server has of a group, the preferred one first.
+func (k *kinds) versions(ctx context.Context, group string) ([]string, error) {
+	if group == "" {
+		return []string{"v1"}, nil
+	}
+	groups, err := k.client.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask API server for its groups: %w", err)
+	}
+	i := slices.IndexFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == group })
+	if i < 0 {
+		return nil, nil
+	}
+	versions := []string{}
+	for _, v := range groups.Groups[i].Versions {
+		versions = append(versions, v.Version)
+	}
+	return versions, nil
+}
+
+// unknown says why gvk is not there, as helpfully as one more request allows.
+func (k *kinds) unknown(ctx context.Context, gvk schema.GroupVersionKind) string {
+	message := fmt.Sprintf("the API server has no kind %s in %s", gvk.Kind, gvk.GroupVersion())
+	k.mu.Lock()
+	served := k.known[gvk.GroupVersion()]
+	for name := range served {
+		if strings.EqualFold(name, gvk.Kind) || strings.EqualFold(name, strings.TrimSuffix(gvk.Kind, "s")) {
+			k.mu.Unlock()
+			return message + fmt.Sprintf("; did you mean %s?", name)
+		}
+	}
+	k.mu.Unlock()
+	if served == nil {
+		if versions, err := k.versions(ctx, gvk.Group); err == nil && len(versions) > 0 {
+			return message + fmt.Sprintf("; it serves %s as %s", gvk.Group, strings.Join(versions, ", "))
+		}
+	}
+	return message + "; it is applied when a CRD brings it"
+}

@@ -1,0 +1,424 @@
+package manifests
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// maxFile is the size in bytes above which a file is refused: the biggest
+// bundles of CRDs in the wild have some 5 MB.
+const maxFile = 32 << 20
+
+// Object is one object of a manifest. It is never changed after it was parsed.
+type Object struct {
+	Unstructured *unstructured.Unstructured
+	// Line is where the object begins, from 1; 0 if unknown.
+	Line int
+	// Hash is of the whole object, its status included.
+	Hash string
+}
+
+// key has the namespace as it is written; the planner knows the kind's scope.
+func (o Object) key() Key {
+	gvk := o.Unstructured.GroupVersionKind()
+	return Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.Unstructured.GetNamespace(), Name: o.Unstructured.GetName()}
+}
+
+// document is the result of parsing one YAML document, with lines that
+// count from its own first line, which is 1.
+type document struct {
+	objects []Object
+	faults  []Fault
+}
+
+// documents caches results by the hash of the document's text, so that
+// saving a file of a thousand documents parses the one that changed.
+type documents map[[sha256.Size]byte]document
+
+// parse reads the manifest data of the file path. Either objects or faults is
+// empty: a file counts as a whole. The returned cache serves the next call for
+// the same file.
+func parse(path string, data []byte, cache documents) (objects []Object, faults []Fault, next documents) {
+	if fault, bad := notText(data); bad {
+		fault.File = path
+		return nil, []Fault{fault}, cache
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	next = documents{}
+	read, parts := parseYAML, splitYAML(data)
+	if strings.EqualFold(filepath.Ext(path), ".json") {
+		read, parts = parseJSON, []chunk{{line: 1, text: data}}
+	}
+	for _, c := range parts {
+		sum := sha256.Sum256(c.text)
+		doc, ok := next[sum]
+		if !ok {
+			if doc, ok = cache[sum]; !ok {
+				doc = read(c.text)
+			}
+			next[sum] = doc
+		}
+		for _, o := range doc.objects {
+			if o.Line > 0 {
+				o.Line += c.line - 1
+			}
+			objects = append(objects, o)
+		}
+		for _, f := range doc.faults {
+			f.File = path
+			if f.Line > 0 {
+				f.Line += c.line - 1
+			}
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faults, next
+	}
+	return objects, nil, next
+}
+
+// notText finds what can be no manifest in any format.
+func notText(data []byte) (Fault, bool) {
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		return Fault{Line: 1, Message: "the file is UTF-16: save it as UTF-8"}, true
+	}
+	at := bytes.IndexByte(data, 0)
+	if !utf8.Valid(data) {
+		for i := 0; i < len(data); {
+			r, size := utf8.DecodeRune(data[i:])
+			if r == utf8.RuneError && size == 1 {
+				if at < 0 || i < at {
+					at = i
+				}
+				break
+			}
+			i += size
+		}
+	}
+	if at < 0 {
+		return Fault{}, false
+	}
+	return Fault{
+		Line:    1 + bytes.Count(data[:at], []byte("\n")),
+		Message: fmt.Sprintf("this is binary data, not UTF-8 text (byte %#02x at offset %d)", data[at], at),
+	}, true
+}
+
+// chunk is one document of a stream and the line on which it begins.
+type chunk struct {
+	line int
+	text []byte
+}
+
+// splitYAML cuts at the document markers, which YAML allows only at the start
+// of a line.
+func splitYAML(data []byte) []chunk {
+	var chunks []chunk
+	current := chunk{line: 1}
+	start := 0
+	flush := func(end int) {
+		current.text = data[start:end]
+		if !blank(current.text) {
+			chunks = append(chunks, current)
+		}
+	}
+	line := 0
+	for pos := 0; pos < len(data); {
+		end := bytes.IndexByte(data[pos:], '\n')
+		if end < 0 {
+			end = len(data)
+		} else {
+			end += pos + 1
+		}
+		line++
+		text := data[pos:end]
+		if marker(text, "---") || marker(text, "...") {
+			flush(pos)
+			start = pos + 3 // what follows the marker on its line belongs to the new document
+			current = chunk{line: line}
+		}
+		pos = end
+	}
+	flush(len(data))
+	return chunks
+}
+
+func marker(line []byte, mark string) bool {
+	rest, ok := bytes.CutPrefix(line, []byte(mark))
+	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
+}
+
+// blank reports whether text has nothing but white space, comments and
+// directives.
+func blank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' && line[0] != '%' {
+			return false
+		}
+	}
+	return true
+}
+
+func parseYAML(text []byte) document {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {
+		// JSON may be indented with tabs, which YAML does not allow.
+		if doc := parseJSON(text); len(doc.faults) == 0 {
+			return doc
+		}
+	}
+	first := firstLine(text)
+	raw, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return document{faults: yamlFaults(err, first)}
+	}
+	var value any
+	if err := utiljson.Unmarshal(raw, &value); err != nil {
+		return document{faults: []Fault{{Line: first, Message: oneLine(err.Error())}}}
+	}
+	if value == nil {
+		return document{}
+	}
+	return readValue(value, text, first)
+}
+
+// parseJSON reads one object or several in a row.
+func parseJSON(text []byte) document {
+	var all document
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for {
+		from := decoder.InputOffset()
+		var raw json.RawMessage
+		err := decoder.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		start := int(from)
+		for start < len(text) && strings.IndexByte(" \t\r\n", text[start]) >= 0 {
+			start++
+		}
+		line := 1 + bytes.Count(text[:start], []byte("\n"))
+		if err != nil {
+			var syntax *json.SyntaxError
+			if errors.As(err, &syntax) {
+				line = 1 + bytes.Count(text[:min(int(syntax.Offset), len(text))], []byte("\n"))
+			} else if errors.Is(err, io.ErrUnexpectedEOF) {
+				line = 1 + bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n"))
+				err = errors.New("the JSON ends too early")
+			}
+			all.faults = append(all.faults, Fault{Line: line, Message: oneLine(err.Error())})
+			return all
+		}
+		var value any
+		if err := utiljson.Unmarshal(raw, &value); err != nil {
+			all.faults = append(all.faults, Fault{Line: line, Message: oneLine(err.Error())})
+			continue
+		}
+		doc := readValue(value, raw, 1)
+		for _, o := range doc.objects {
+			o.Line += line - 1
+			all.objects = append(all.objects, o)
+		}
+		for _, f := range doc.faults {
+			f.Line += line - 1
+			all.faults = append(all.faults, f)
+		}
+	}
+}
+
+// readValue turns a decoded document into objects; a List becomes its items.
+func readValue(value any, text []byte, line int) document {
+	content, ok := value.(map[string]any)
+	if !ok {
+		return document{faults: []Fault{{Line: line, Message: fmt.Sprintf("not a Kubernetes object: expected a mapping, found %s", typeName(value))}}}
+	}
+	kind, _ := content["kind"].(string)
+	items, isList := content["items"].([]any)
+	if !isList || !strings.HasSuffix(kind, "List") {
+		object, fault := newObject(content, line)
+		if fault != nil {
+			return document{faults: []Fault{*fault}}
+		}
+		return document{objects: []Object{object}}
+	}
+	var doc document
+	lines := itemLines(text)
+	for i, item := range items {
+		at := line
+		if i < len(lines) {
+			at = lines[i]
+		}
+		member, ok := item.(map[string]any)
+		if !ok {
+			doc.faults = append(doc.faults, Fault{Line: at, Message: fmt.Sprintf("items[%d] of the %s is not an object: expected a mapping, found %s", i, kind, typeName(item))})
+			continue
+		}
+		if itemKind := strings.TrimSuffix(kind, "List"); itemKind != "" {
+			// The items of a typed list, such as ServiceList, need not repeat what they are.
+			if _, has := member["kind"]; !has {
+				member["kind"], member["apiVersion"] = itemKind, content["apiVersion"]
+			}
+		}
+		nested := readValue(member, nil, at)
+		doc.objects = append(doc.objects, nested.objects...)
+		doc.faults = append(doc.faults, nested.faults...)
+	}
+	return doc
+}
+
+// serverFields are those of an exported object that only the server sets. A
+// resource version would make every apply a conflict.
+var serverFields = []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"}
+
+func newObject(content map[string]any, line int) (Object, *Fault) {
+	u := &unstructured.Unstructured{Object: content}
+	apiVersion, _ := content["apiVersion"].(string)
+	kind, _ := content["kind"].(string)
+	metadata, _ := content["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	refuse := func(message string) (Object, *Fault) {
+		object := strings.TrimSpace(kind + " " + name)
+		return Object{}, &Fault{Line: line, Object: object, Message: message}
+	}
+	switch {
+	case apiVersion == "" && kind == "":
+		return refuse("not a Kubernetes object: it has neither apiVersion nor kind")
+	case apiVersion == "":
+		return refuse("apiVersion is missing")
+	case strings.Count(apiVersion, "/") > 1:
+		return refuse(fmt.Sprintf("apiVersion %q is not group/version", apiVersion))
+	case kind == "":
+		return refuse("kind is missing")
+	case metadata == nil:
+		return refuse("metadata is missing")
+	case name == "":
+		if prefix, _ := metadata["generateName"].(string); prefix != "" {
+			return refuse("metadata.generateName is set but metadata.name is missing: an object that is applied again and again needs a fixed name")
+		}
+		return refuse("metadata.name is missing")
+	}
+	if namespace, has := metadata["namespace"]; has {
+		if _, ok := namespace.(string); !ok && namespace != nil {
+			return refuse(fmt.Sprintf("metadata.namespace is %s: expected text", typeName(namespace)))
+		}
+	}
+	for _, field := range serverFields {
+		delete(metadata, field)
+	}
+	hash, err := hashOf(content)
+	if err != nil {
+		return refuse(fmt.Sprintf("encode as JSON: %v", err))
+	}
+	return Object{Unstructured: u, Line: line, Hash: hash}, nil
+}
+
+// hashOf needs no canonical form of its own: encoding/json sorts the keys.
+func hashOf(content map[string]any) (string, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+func typeName(value any) string {
+	switch value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return "text"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a mapping"
+	}
+	return "a number"
+}
+
+// firstLine is the line of the first content, from 1.
+func firstLine(text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		line = bytes.TrimSpace(line)
+		if len(line) > 0 && line[0] != '#' && line[0] != '%' {
+			return n
+		}
+	}
+	return 1
+}
+
+// itemLines returns the lines of the items of a List.
+func itemLines(text []byte) []int {
+	var root yamlv3.Node
+	if text == nil || yamlv3.Unmarshal(text, &root) != nil || len(root.Content) == 0 {
+		return nil
+	}
+	items := child(root.Content[0], "items")
+	if items == nil {
+		return nil
+	}
+	lines := make([]int, len(items.Content))
+	for i, item := range items.Content {
+		lines[i] = item.Line
+	}
+	return lines
+}
+
+var (
+	yamlLine = regexp.MustCompile(`line (\d+): `)
+	// The parser reports these one line early; see the position handling of go-yaml.
+	oneEarly = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>)`)
+)
+
+// yamlFaults turns an error of the YAML library, which may list several
+// problems, into faults with lines.
+func yamlFaults(err error, first int) []Fault {
+	text := oneLine(err.Error())
+	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	places := yamlLine.FindAllStringSubmatchIndex(text, -1)
+	if len(places) == 0 {
+		return []Fault{{Line: first, Message: text}}
+	}
+	byLine := map[int]Fault{}
+	for i, place := range places {
+		end := len(text)
+		if i+1 < len(places) {
+			end = places[i+1][0]
+		}
+		line, _ := strconv.Atoi(text[place[2]:place[3]])
+		message := strings.TrimSpace(text[place[1]:end])
+		if oneEarly.MatchString(message) {
+			line++
+		}
+		byLine[line] = Fault{Line: line, Message: message}
+	}
+	faults := make([]Fault, 0, len(byLine))
+	for _, line := range slices.Sorted(maps.Keys(byLine)) {
+		faults = append(faults, byLine[line])
+	}
+	return faults
+}

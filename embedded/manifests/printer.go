@@ -1,0 +1,148 @@
+package manifests
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+const (
+	// maxLines is how many steps of a plan are printed one by one.
+	maxLines = 20
+	// faultAge is how long a fault must last before it is printed: editors and
+	// checkouts pass through states that nobody wants to read about.
+	faultAge = 250 * time.Millisecond
+)
+
+// printer writes for the user what happens, and each fault once while it lasts.
+type printer struct {
+	out   io.Writer
+	now   func() time.Time
+	since map[string]time.Time
+	told  map[string]bool
+	// warned and noticed live as long as the process: warnings come again with every apply.
+	warned  map[string]bool
+	noticed map[schema.GroupKind]bool
+	polled  string
+}
+
+func newPrinter(out io.Writer, now func() time.Time) *printer {
+	return &printer{
+		out: out, now: now, since: map[string]time.Time{}, told: map[string]bool{},
+		warned: map[string]bool{}, noticed: map[schema.GroupKind]bool{},
+	}
+}
+
+func (p *printer) line(format string, args ...any) {
+	// There is nobody to tell if the terminal is gone.
+	_, _ = fmt.Fprintf(p.out, "manifests: "+format+"\n", args...)
+}
+
+// plan prints what is about to be done, if anything is.
+func (p *printer) plan(plan *Plan) {
+	for _, w := range plan.Warnings {
+		p.warning(w)
+	}
+	// A retry is no news before it succeeds.
+	if !slices.ContainsFunc(slices.Concat(plan.Apply, plan.Prune), func(s Step) bool { return !s.again }) {
+		return
+	}
+	p.line("%s", plan.Counts())
+	lines := 0
+	for _, steps := range [][]Step{plan.Apply, plan.Prune} {
+		for _, s := range steps {
+			if lines++; lines <= maxLines {
+				_, _ = fmt.Fprintf(p.out, "  %s\n", s)
+			}
+		}
+	}
+	if lines > maxLines {
+		_, _ = fmt.Fprintf(p.out, "  … and %d more\n", lines-maxLines)
+	}
+}
+
+// result prints what was done, and the faults that have lasted, or all with
+// flush. While the directory itself may still put them right (coming), it is more patient.
+// It returns when it wants to be asked again; zero: when something changes.
+func (p *printer) result(done tally, faults, waiting []Fault, flush, coming bool) (due time.Time) {
+	if done.applied > 0 || done.pruned > 0 {
+		p.line("%d applied, %d pruned in %s", done.applied, done.pruned, done.took.Round(time.Millisecond))
+	}
+	current := map[string]bool{}
+	age := faultAge
+	if coming {
+		age = 2 * time.Second
+	}
+	now := p.now()
+	show := func(kind string, f Fault) {
+		text := kind + ": " + f.Error()
+		current[text] = true
+		if p.told[text] {
+			return
+		}
+		if _, ok := p.since[text]; !ok {
+			p.since[text] = now
+		}
+		if at := p.since[text].Add(age); now.Before(at) && !flush {
+			if due.IsZero() || at.Before(due) {
+				due = at
+			}
+			return
+		}
+		p.told[text] = true
+		p.line("%s", text)
+	}
+	for _, f := range faults {
+		show("error", f)
+	}
+	for _, f := range waiting {
+		show("waiting", f)
+	}
+	had := len(p.told)
+	for text := range p.since {
+		if !current[text] {
+			delete(p.since, text)
+			delete(p.told, text)
+		}
+	}
+	if had > 0 && len(p.told) == 0 {
+		p.line("no errors left")
+	}
+	return due
+}
+
+func (p *printer) warning(f Fault) {
+	if text := f.Error(); !p.warned[text] {
+		p.warned[text] = true
+		p.line("warning: %s", text)
+	}
+}
+
+func (p *printer) ignoredStatus(s Step, owner string) {
+	gk := s.Object.GroupKind()
+	if p.noticed[gk] {
+		return
+	}
+	p.noticed[gk] = true
+	p.line("the status of %s objects, first in %s, is left out: %s writes it", kindName(gk), s.File, owner)
+}
+
+func (p *printer) polling(why string, every time.Duration) {
+	if why != p.polled {
+		p.polled = why
+		p.line("%s: looking for changes every %s instead", why, every)
+	}
+}
+
+func (p *printer) drift(fresh []Drift) {
+	for i, d := range fresh {
+		if i == maxLines {
+			p.line("drift: … and %d more", len(fresh)-maxLines)
+			break
+		}
+		p.line("drift: %s; save the file to put it back", d)
+	}
+}

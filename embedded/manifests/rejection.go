@@ -1,0 +1,116 @@
+package manifests
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var errDeleting = errors.New("the object is still being deleted; it is applied again when it is gone")
+
+// rejection is what an error of the API server means to an object.
+type rejection struct {
+	message   string
+	field     string
+	namespace string // the one that is missing
+	kindGone  bool
+	transient bool
+	// certain says that the object is as it was.
+	certain bool
+}
+
+var (
+	isInvalid   = regexp.MustCompile(`^\S+ "[^"]*" is invalid: `)
+	undeclared  = regexp.MustCompile(`\.([\w.\[\]]+): field not declared in schema`)
+	wrongType   = regexp.MustCompile(`: \.([\w.\[\]]+): `)
+	unknown     = regexp.MustCompile(`unknown field "([^"]+)"`)
+	typedPrefix = regexp.MustCompile(`^failed to create typed patch object \([^)]*\): `)
+)
+
+func reject(err error) rejection {
+	r := rejection{message: oneLine(err.Error())}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		r.transient = true // no answer at all, or the object is still there
+		return r
+	}
+	details := status.Status().Details
+	code := status.Status().Code
+	r.certain = code >= 400 && code < 500
+	switch {
+	case apierrors.IsNotFound(err) && details != nil && details.Kind == "namespaces":
+		r.namespace = details.Name
+		r.message = fmt.Sprintf("namespace %q does not exist; the object is applied when it does", details.Name)
+	case isKindGone(err):
+		r.kindGone, r.transient = true, true
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		r.transient = true
+	case apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err),
+		apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), code >= 500 && !typedPrefix.MatchString(r.message):
+		r.transient = true
+	case apierrors.IsForbidden(err) && strings.Contains(r.message, "service account"):
+		r.transient = true // made by a controller, soon after the namespace
+	}
+	r.message = isInvalid.ReplaceAllString(r.message, "")
+	r.message = typedPrefix.ReplaceAllString(r.message, "")
+	r.field = rejectedField(r.message, details)
+	if strings.Contains(r.message, "field is immutable") {
+		r.message += "; to change it delete the object, it is then applied anew when its file is saved"
+	}
+	return r
+}
+
+// rejectedField is the path of the first field that the error is about.
+func rejectedField(message string, details *metav1.StatusDetails) string {
+	if details != nil {
+		for _, cause := range details.Causes {
+			if cause.Field != "" && cause.Field != "<nil>" {
+				return cause.Field
+			}
+		}
+	}
+	for _, pattern := range []*regexp.Regexp{unknown, undeclared, wrongType} {
+		if match := pattern.FindStringSubmatch(message); match != nil {
+			return match[1]
+		}
+	}
+	if strings.HasPrefix(message, ".") {
+		field, _, _ := strings.Cut(message[1:], ":")
+		return field
+	}
+	return ""
+}
+
+// isGone reports that there is nothing left to delete.
+func isGone(err error) bool { return apierrors.IsNotFound(err) }
+
+// isKindGone reports that the server no longer serves the resource at all.
+func isKindGone(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return apierrors.IsMethodNotSupported(err) ||
+		apierrors.IsNotFound(err) && (details == nil || details.Name == "" ||
+			strings.Contains(status.Status().Message, "the server could not find the requested resource"))
+}
+
+// pause is how long to wait before the next attempt: short where the cause passes
+// by itself, up to a minute where somebody has to change something.
+func (r rejection) pause(attempts int) time.Duration {
+	shift := min(attempts, 6)
+	switch {
+	case r.namespace != "":
+		return 500 * time.Millisecond
+	case r.transient:
+		return min(100*time.Millisecond<<shift, 2*time.Second)
+	}
+	return min(2*time.Second<<shift, time.Minute)
+}

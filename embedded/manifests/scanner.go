@@ -1,0 +1,378 @@
+package manifests
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// clockGrain is how young a file may be for a second write of the same size to
+// leave the same time stamp. Younger files are read again.
+const clockGrain = time.Second
+
+// Source is a file, or a kustomization with all it uses, as last read. It is an
+// immutable value.
+type Source struct {
+	// Path is absolute, Shown as the user would write it. The Path of a
+	// kustomization is that of its file.
+	Path, Shown string
+	// Objects are those of the last content without faults.
+	Objects []Object
+	// Faults are those of the newest content.
+	Faults []Fault
+	// Changed is when the newest content was first seen; what was there before the
+	// first scan counts from its modification time.
+	Changed time.Time
+	// broken is the text that has Faults.
+	broken []byte
+}
+
+// mentions reports whether text that cannot be read has the word name in it.
+func (s *Source) mentions(name string) bool { return bytes.Contains(s.broken, []byte(name)) }
+
+// scan is the state of all directories at one time. It is an immutable value.
+type scan struct {
+	sources []*Source
+	byPath  map[string]*Source
+	// faults are of directories and links; those of sources are theirs.
+	faults []Fault
+	unread []string
+	roots  []root
+	// saved are the paths of sources that were written since the last scan, with
+	// or without a change.
+	saved map[string]bool
+	gone  map[string]time.Time
+}
+
+// file is what is remembered about a path between scans.
+type file struct {
+	source   *Source
+	info     fs.FileInfo
+	readAt   time.Time
+	sum      [sha256.Size]byte
+	hasSum   bool
+	docs     documents
+	inputs   map[string]fs.FileInfo // of a kustomization; nil for those that are not there
+	refs     references
+	lastGone time.Time
+}
+
+// scanner reads directories again and again, and only what changed.
+type scanner struct {
+	roots  []root
+	lister lister
+	now    func() time.Time
+	files  map[string]*file
+	first  bool
+}
+
+func newScanner(roots []root, exclude []string, watch func(dir, name string), now func() time.Time) *scanner {
+	return &scanner{
+		roots:  roots,
+		lister: lister{exclude: exclude, watch: watch},
+		now:    now,
+		files:  map[string]*file{},
+		first:  true,
+	}
+}
+
+// scan lists the roots and reads what changed.
+func (s *scanner) scan() *scan {
+	t := s.lister.list(s.roots)
+	result := &scan{
+		byPath: make(map[string]*Source, len(t.files)),
+		faults: t.faults,
+		unread: t.unread,
+		roots:  s.roots,
+		saved:  map[string]bool{},
+		gone:   map[string]time.Time{},
+	}
+	add := func(f found, saved bool) {
+		source := s.files[f.path].source
+		result.sources = append(result.sources, source)
+		result.byPath[f.path] = source
+		if saved {
+			result.saved[f.path] = true
+		}
+	}
+	for _, f := range t.files {
+		add(f, s.readFile(f))
+	}
+	used := map[string]bool{}
+	for _, f := range t.kustomizations {
+		for _, dir := range s.readReferences(f).dirs {
+			used[dir] = true
+		}
+	}
+	for _, f := range t.kustomizations {
+		real, err := filepath.EvalSymlinks(filepath.Dir(f.path))
+		if err == nil && used[real] || s.files[f.path].refs.component {
+			// Part of another one, which is built; alone it may not even be valid.
+			s.files[f.path].source = nil
+			continue
+		}
+		add(f, s.buildKustomization(f))
+	}
+	now := s.now()
+	for path, known := range s.files {
+		if result.byPath[path] != nil {
+			known.lastGone = time.Time{}
+			continue
+		}
+		if result.isUnread(path) {
+			// Its last good state stands while it cannot be seen.
+			if known.source != nil {
+				result.sources = append(result.sources, known.source)
+				result.byPath[path] = known.source
+			}
+			continue
+		}
+		if known.lastGone.IsZero() {
+			known.lastGone = now
+		}
+		result.gone[path] = known.lastGone
+		known.source, known.docs, known.hasSum, known.info = nil, nil, false, nil
+	}
+	slices.SortFunc(result.sources, func(a, b *Source) int { return strings.Compare(a.Path, b.Path) })
+	s.first = false
+	return result
+}
+
+// forget drops the memory of paths that no record names any more.
+func (s *scanner) forget(needed map[string]bool) {
+	for path, known := range s.files {
+		if !known.lastGone.IsZero() && !needed[path] {
+			delete(s.files, path)
+		}
+	}
+}
+
+func (s *scanner) known(path string) *file {
+	known := s.files[path]
+	if known == nil {
+		known = &file{}
+		s.files[path] = known
+	}
+	return known
+}
+
+// changedAt is the time of a change noticed now.
+func (s *scanner) changedAt(modified time.Time) time.Time {
+	now := s.now()
+	if s.first && modified.Before(now) {
+		return modified
+	}
+	return now
+}
+
+// readFile brings the source of f up to date and reports whether it was
+// written.
+func (s *scanner) readFile(f found) (saved bool) {
+	known := s.known(f.path)
+	if known.source != nil && same(known.info, f.info) && known.readAt.Sub(known.info.ModTime()) > clockGrain {
+		return false
+	}
+	readAt := s.now()
+	data, info, err := readLimited(f.path)
+	var faults []Fault
+	if err != nil {
+		faults = []Fault{{File: f.shown, Message: reason(err)}}
+		info, data = f.info, []byte(err.Error())
+	}
+	sum := sha256.Sum256(data)
+	touched := known.info != nil && !same(known.info, info)
+	known.info, known.readAt = info, readAt
+	if known.source != nil && known.hasSum && known.sum == sum {
+		return touched
+	}
+	known.sum, known.hasSum = sum, true
+	source := &Source{Path: f.path, Shown: f.shown, Changed: s.changedAt(info.ModTime())}
+	if err == nil {
+		source.Objects, faults, known.docs = parse(f.shown, data, known.docs)
+	}
+	if len(faults) > 0 {
+		source.Faults = faults
+		if err == nil {
+			source.broken = data
+		}
+		if known.source != nil {
+			source.Objects = known.source.Objects
+		}
+	}
+	known.source = source
+	return true
+}
+
+func same(a, b fs.FileInfo) bool {
+	return a != nil && b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+func tooBig(path string, size int64) string {
+	return fmt.Sprintf("%s has %d MB, and %d MB is the limit for one manifest: split it", filepath.Base(path), size/1e6, maxFile>>20)
+}
+
+// readLimited reads a whole file, and does not wait on what is no file.
+func readLimited(path string) ([]byte, fs.FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, nil, fmt.Errorf("%s", tooBig(path, info.Size()))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(data) > maxFile {
+		return nil, nil, fmt.Errorf("%s", tooBig(path, int64(len(data))))
+	}
+	return data, info, nil
+}
+
+// readReferences keeps those of the last readable state of the kustomization
+// file.
+func (s *scanner) readReferences(f found) references {
+	known := s.known(f.path)
+	data, _, err := readLimited(f.path)
+	if err != nil {
+		return known.refs
+	}
+	if refs, err := readReferences(f.path, data); err == nil {
+		known.refs = refs
+	}
+	return known.refs
+}
+
+// buildKustomization brings the source of f up to date and reports whether
+// any of its inputs was written.
+func (s *scanner) buildKustomization(f found) (saved bool) {
+	known := s.known(f.path)
+	if known.source != nil && s.inputsUnchanged(known) {
+		return false
+	}
+	readAt := s.now()
+	objects, inputs, err := build(f.path)
+	known.readAt = readAt
+	known.inputs = map[string]fs.FileInfo{}
+	newest := f.info.ModTime()
+	for _, path := range inputs {
+		info, err := os.Stat(path)
+		if err != nil {
+			known.inputs[path] = nil
+			s.lister.watch(filepath.Dir(path), filepath.Base(path))
+			continue
+		}
+		known.inputs[path] = info
+		if info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+		if info.IsDir() {
+			s.lister.watch(path, "")
+		} else {
+			s.lister.watch(filepath.Dir(path), "")
+		}
+		s.lister.followLinks(path)
+	}
+	source := &Source{Path: f.path, Shown: f.shown, Objects: objects, Changed: s.changedAt(newest)}
+	if err != nil {
+		source.Faults = []Fault{buildFault(f.shown, err)}
+		if known.source != nil {
+			source.Objects = known.source.Objects
+		}
+		for path, info := range known.inputs {
+			if info != nil && info.Mode().IsRegular() && info.Size() <= maxFile {
+				if data, err := os.ReadFile(path); err == nil {
+					source.broken = append(source.broken, data...)
+				}
+			}
+		}
+	}
+	if known.source != nil && sameContent(known.source, source) {
+		return true
+	}
+	known.source = source
+	return true
+}
+
+func (s *scanner) inputsUnchanged(known *file) bool {
+	for path, before := range known.inputs {
+		if before != nil && !before.IsDir() && known.readAt.Sub(before.ModTime()) <= clockGrain {
+			return false
+		}
+		now, err := os.Stat(path)
+		if err != nil {
+			if before != nil {
+				return false
+			}
+			continue
+		}
+		if before == nil || !same(before, now) {
+			return false
+		}
+		if now.IsDir() {
+			s.lister.watch(path, "")
+		} else {
+			s.lister.watch(filepath.Dir(path), "")
+		}
+	}
+	return true
+}
+
+// sameContent keeps the time of the last change when a build gave the same.
+func sameContent(a, b *Source) bool {
+	return slices.EqualFunc(a.Objects, b.Objects, func(x, y Object) bool { return x.Hash == y.Hash }) &&
+		slices.Equal(a.Faults, b.Faults)
+}
+
+// isUnread reports whether path lies where nothing is known at the moment.
+func (s *scan) isUnread(path string) bool {
+	for _, dir := range s.unread {
+		if path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+// inRoots reports whether path belongs to a root of this run.
+func (s *scan) inRoots(path string) bool {
+	for _, r := range s.roots {
+		if path == r.abs || r.abs == string(filepath.Separator) || strings.HasPrefix(path, r.abs+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+// changed is when path came into its present state, which may be that it is
+// gone.
+func (s *scan) changed(path string) time.Time {
+	if source := s.byPath[path]; source != nil {
+		return source.Changed
+	}
+	if at, ok := s.gone[path]; ok {
+		return at
+	}
+	// Gone before this process began: its directory changed when it went.
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil {
+			return info.ModTime()
+		}
+		if dir == filepath.Dir(dir) {
+			return time.Time{}
+		}
+	}
+}
