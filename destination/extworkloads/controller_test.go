@@ -1,0 +1,81 @@
+package extworkloads
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// feed copies the API server's slices into the State, as a reflector does.
+func feed(ctx context.Context, t *testing.T, client *fake.Clientset, st *state.State, seen chan<- *discoveryv1.EndpointSlice) {
+	t.Helper()
+	watcher, err := client.DiscoveryV1().EndpointSlices("ns").Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case event, ok := <-watcher.ResultChan():
+				if !ok {
+					return
+				}
+				slice := event.Object.(*discoveryv1.EndpointSlice).DeepCopy()
+				state.Put(st, state.EndpointSlices, slice)
+				select {
+				case seen <- slice:
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		watcher.Stop()
+		wg.Wait()
+	})
+}
+
+func TestControllerWritesSlices(t *testing.T) {
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.MarkSynced()
+	client := fake.NewClientset()
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := make(chan *discoveryv1.EndpointSlice)
+	feed(ctx, t, client, st, seen)
+
+	state.Put(st, state.Services, service("vms"))
+	state.Put(st, state.ExternalWorkloads, vm("vm-1", 8080, "192.0.2.1"))
+	done := make(chan error, 1)
+	go func() {
+		done <- New(Config{State: st, Client: client, Namespace: "linkerd", Identity: "lite", Log: slog.New(slog.DiscardHandler)}).Run(ctx)
+	}()
+	if slice := <-seen; len(slice.Endpoints) != 1 {
+		t.Errorf("objects from before the Lease was won: %d endpoints, want 1", len(slice.Endpoints))
+	}
+	state.Put(st, state.ExternalWorkloads, vm("vm-2", 8080, "192.0.2.2"))
+	if slice := <-seen; len(slice.Endpoints) != 2 {
+		t.Errorf("after another workload: %d endpoints, want 2", len(slice.Endpoints))
+	}
+	state.Remove(st, state.ExternalWorkloads, "ns", "vm-1")
+	if slice := <-seen; len(slice.Endpoints) != 1 || slice.Endpoints[0].TargetRef.Name != "vm-2" {
+		t.Errorf("after a deletion: %+v", slice.Endpoints)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,3 @@
+// Package extworkloads writes the EndpointSlices of Services whose selector
+// matches ExternalWorkloads (D section 3.8).
+package extworkloads
