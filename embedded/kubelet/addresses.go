@@ -196,19 +196,22 @@ func (a *addresses) drop(addrs []netip.Addr) {
 		free = append(free, addr)
 	}
 	a.ledger.released(free, now)
-	if a.ledger.lines > ledgerLines {
-		a.compact()
-	}
+	a.compact()
 }
 
-// compact writes the ledger anew if that makes it much shorter.
+// compact writes the ledger anew if that makes it much shorter, which is once
+// per as many steps as it then has lines.
 func (a *addresses) compact() {
-	r := a.remembered()
-	if a.ledger.lines < 4*(len(r.given)+len(r.released)) {
+	known := 0
+	for _, p := range a.pools {
+		known += len(p.users) + len(p.released)
+	}
+	if a.ledger.lines <= max(ledgerLines, 4*known) {
 		return
 	}
-	if err := a.ledger.rewrite(r); err != nil {
+	if err := a.ledger.rewrite(a.remembered()); err != nil {
 		a.ledger.warn(err)
+		a.ledger.lines = 0 // and not again with every step
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // Node is a node to register.
@@ -184,13 +187,9 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	if err := k.register(ctx); err != nil {
 		return err
 	}
-	var workers errgroup.Group
+	workers, ctx := errgroup.WithContext(ctx)
 	for range k.config.Workers {
-		workers.Go(func() error {
-			for k.work(ctx) {
-			}
-			return nil
-		})
+		workers.Go(func() error { return k.work(ctx) })
 	}
 	ready()
 	<-ctx.Done()
@@ -198,16 +197,30 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	if err := workers.Wait(); err != nil {
 		return err
 	}
-	return context.Cause(ctx)
+	return ctx.Err()
 }
 
-// work does the next thing in the queue; false ends the worker.
-func (k *Kubelet) work(ctx context.Context) bool {
-	next, shutdown := k.queue.Get()
-	if shutdown {
-		return false
+// work does what is in the queue, until the queue ends. A panic becomes its error.
+func (k *Kubelet) work(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &lifecycle.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	for {
+		next, shutdown := k.queue.Get()
+		if shutdown {
+			return nil
+		}
+		k.step(ctx, next)
 	}
+}
+
+func (k *Kubelet) step(ctx context.Context, next item) {
 	defer k.queue.Done(next)
+	if ctx.Err() != nil {
+		return
+	}
 	var err error
 	if next.node {
 		err = k.syncNode(ctx, next.name)
@@ -218,14 +231,11 @@ func (k *Kubelet) work(ctx context.Context) bool {
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		// The change that was in the way puts the object into the queue again.
 		k.queue.Forget(next)
-	case ctx.Err() != nil:
-		return false
-	default:
+	case ctx.Err() == nil:
 		k.metrics.errors.Inc()
 		k.log.Warn("will be tried again", next.attribute(), slog.Any("error", err))
 		k.queue.AddRateLimited(next)
 	}
-	return true
 }
 
 const byNode = "node"

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // managedBy marks nodes that were registered by configuration, so that one
@@ -70,11 +72,36 @@ func (k *Kubelet) register(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("register node %s: %w", node.Name, err)
 		}
-		if err := k.tend(ctx, stored); err != nil && !apierrors.IsConflict(err) {
+		for err = k.tend(ctx, stored); apierrors.IsConflict(err) && ctx.Err() == nil; {
+			// Only here: later, the other writer's change comes through the queue.
+			stored, err = k.config.Client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
+			if err == nil {
+				_, _ = trim(stored)
+				err = k.tend(ctx, stored)
+			}
+		}
+		if err != nil {
 			return fmt.Errorf("register node %s: %w", node.Name, err)
 		}
 	}
-	return nil
+	// Pods are placed by what the informer knows, so it has to know first.
+	return wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
+		for _, node := range k.config.Nodes {
+			if stored, err := k.nodes.Get(node.Name); err != nil || !isForeign(stored) && !takesPods(stored) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// takesPods reports whether all is done that makes a registered node ready.
+func takesPods(node *corev1.Node) bool {
+	return nodeReady(node) && len(nodeAddresses(node)) > 0 && !slices.ContainsFunc(node.Spec.Taints, notReadyTaint)
+}
+
+func notReadyTaint(t corev1.Taint) bool {
+	return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
 }
 
 // create makes a node with its status, as a kubelet that registers does.
@@ -185,9 +212,7 @@ func (k *Kubelet) tend(ctx context.Context, node *corev1.Node) error {
 	update.ManagedFields = nil
 	k.label(update)
 	if nodeReady(node) {
-		update.Spec.Taints = slices.DeleteFunc(update.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
-		})
+		update.Spec.Taints = slices.DeleteFunc(update.Spec.Taints, notReadyTaint)
 	}
 	if apiequality.Semantic.DeepEqual(node.Labels, update.Labels) && apiequality.Semantic.DeepEqual(node.Spec.Taints, update.Spec.Taints) {
 		return nil
