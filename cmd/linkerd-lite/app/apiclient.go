@@ -1,0 +1,46 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// connector dials one of the running instance's gRPC APIs in plaintext.
+type connector func(ctx context.Context) (*grpc.ClientConn, error)
+
+// apiClient finds the APIs of a running instance for commands that ask them.
+type apiClient struct {
+	dataDir string
+	// address, when set, is dialled instead of a running instance's.
+	address string
+}
+
+func (c *apiClient) addFlags(flags *pflag.FlagSet) {
+	addDataDirFlag(flags, &c.dataDir)
+	flags.StringVar(&c.address, "api-addr", "", "HOST:PORT of a control plane to ask in place of a running instance")
+}
+
+// to returns the connector to the API with that listener name.
+func (c *apiClient) to(listener string) connector {
+	return func(context.Context) (*grpc.ClientConn, error) {
+		address := c.address
+		if address == "" {
+			info, err := findInstance(c.dataDir)
+			if err != nil {
+				return nil, err
+			}
+			if address = info.Addresses[listener]; address == "" {
+				return nil, fmt.Errorf("the instance in %s does not serve the %s API", info.DataDir, listener)
+			}
+		}
+		conn, err := grpc.NewClient("passthrough:"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return nil, fmt.Errorf("dial the %s API at %s: %w", listener, address, err)
+		}
+		return conn, nil
+	}
+}

@@ -1,0 +1,180 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/meta"
+	netapi "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+)
+
+// cannedDestination answers a few fixed authorities.
+type cannedDestination struct {
+	destination.UnimplementedDestinationServer
+}
+
+func weighted(ip uint32, pod string) *destination.WeightedAddr {
+	return &destination.WeightedAddr{
+		Addr:         &netapi.TcpAddress{Ip: &netapi.IPAddress{Ip: &netapi.IPAddress_Ipv4{Ipv4: ip}}, Port: 8080},
+		Weight:       10000,
+		MetricLabels: map[string]string{"pod": pod},
+		TlsIdentity: &destination.TlsIdentity{Strategy: &destination.TlsIdentity_DnsLikeIdentity_{
+			DnsLikeIdentity: &destination.TlsIdentity_DnsLikeIdentity{Name: "web.emojivoto.serviceaccount.identity.linkerd.cluster.local"},
+		}},
+	}
+}
+
+func (cannedDestination) Get(request *destination.GetDestination, stream destination.Destination_GetServer) error {
+	add := func(service, namespace string, addrs ...*destination.WeightedAddr) error {
+		return stream.Send(&destination.Update{Update: &destination.Update_Add{Add: &destination.WeightedAddrSet{
+			Addrs: addrs, MetricLabels: map[string]string{"service": service, "namespace": namespace},
+		}}})
+	}
+	var err error
+	switch request.GetPath() {
+	case "web-svc.emojivoto.svc.cluster.local:80":
+		err = add("web-svc", "emojivoto", weighted(0x0AF40003, "web-2"), weighted(0x0AF40002, "web-1"))
+	case "db.data.svc.cluster.local":
+		err = add("db", "data", weighted(0x01020304, "data/db-0"))
+	case "quiet.ns.svc.cluster.local:80":
+	default:
+		return status.Error(codes.NotFound, "Service nope.ns not found")
+	}
+	if err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func (cannedDestination) GetProfile(_ *destination.GetDestination, stream destination.Destination_GetProfileServer) error {
+	return stream.Send(&destination.DestinationProfile{
+		FullyQualifiedName: "web.n.svc.cluster.local",
+		RetryBudget:        &destination.RetryBudget{RetryRatio: 0.2, MinRetriesPerSecond: 10, Ttl: durationpb.New(10e9)},
+		ParentRef: &meta.Metadata{Kind: &meta.Metadata_Resource{Resource: &meta.Resource{
+			Group: "core", Kind: "Service", Name: "web", Namespace: "n", Port: 80,
+		}}},
+	})
+}
+
+func dialCanned(t *testing.T) connector {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	server := grpc.NewServer()
+	destination.RegisterDestinationServer(server, cannedDestination{})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+	return func(context.Context) (*grpc.ClientConn, error) {
+		return grpc.NewClient("passthrough:canned", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	}
+}
+
+func TestDiagnostics(t *testing.T) {
+	web, db := "web-svc.emojivoto.svc.cluster.local:80", "db.data.svc.cluster.local"
+	for _, test := range []struct {
+		name                 string
+		args                 []string
+		stdout, stderr, fail string
+	}{
+		{name: "table", args: []string{"endpoints", web}, stdout: `NAMESPACE   IP           PORT   POD     SERVICE
+emojivoto   10.244.0.2   8080   web-1   web-svc.emojivoto
+emojivoto   10.244.0.3   8080   web-2   web-svc.emojivoto
+`},
+		{name: "a table per namespace, aligned alike", args: []string{"ep", web, db}, stdout: `NAMESPACE   IP           PORT   POD     SERVICE
+data        1.2.3.4      8080   db-0    db.data
+
+NAMESPACE   IP           PORT   POD     SERVICE
+emojivoto   10.244.0.2   8080   web-1   web-svc.emojivoto
+emojivoto   10.244.0.3   8080   web-2   web-svc.emojivoto
+`},
+		{name: "wide", args: []string{"endpoints", "-o", "wide", db}, stdout: `NAMESPACE   IP        PORT   POD    SERVICE   IDENTITY
+data        1.2.3.4   8080   db-0   db.data   web.emojivoto.serviceaccount.identity.linkerd.cluster.local
+`},
+		{name: "json", args: []string{"endpoints", "-o", "json", db}, stdout: `[
+  {
+    "namespace": "data",
+    "ip": "1.2.3.4",
+    "port": 8080,
+    "pod": "db-0",
+    "service": "db.data",
+    "weight": 10000,
+    "labels": {
+      "pod": "data/db-0"
+    }
+  }
+]
+`},
+		{name: "no endpoints", args: []string{"endpoints", "quiet.ns.svc.cluster.local:80"}, stderr: "No endpoints found.\n"},
+		{name: "no endpoints as json", args: []string{"endpoints", "-o", "json", "quiet.ns.svc.cluster.local:80"}, stdout: "[]\n"},
+		{name: "the first error ends it", args: []string{"endpoints", db, "nope.ns.svc.cluster.local"}, fail: "Destination API error: Service nope.ns not found"},
+		{name: "unknown format", args: []string{"endpoints", "-o", "xml", db}, fail: `output format "xml"`},
+		{name: "profile", args: []string{"profile", "web.n.svc.cluster.local:80"}, stdout: `{
+  "fully_qualified_name": "web.n.svc.cluster.local",
+  "retry_budget": {
+    "retry_ratio": 0.2,
+    "min_retries_per_second": 10,
+    "ttl": {
+      "seconds": 10
+    }
+  },
+  "parent_ref": {
+    "Kind": {
+      "Resource": {
+        "group": "core",
+        "kind": "Service",
+        "name": "web",
+        "namespace": "n",
+        "port": 80
+      }
+    }
+  }
+}
+`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			dial := dialCanned(t)
+			cmd := &cobra.Command{Use: "diagnostics"}
+			cmd.AddCommand(newDiagnosticsEndpointsCommand(dial), newDiagnosticsProfileCommand(dial))
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			cmd.SetArgs(test.args)
+			cmd.SetOut(&stdout)
+			cmd.SetErr(&stderr)
+			err := cmd.ExecuteContext(t.Context())
+			if test.fail != "" {
+				if err == nil || !strings.Contains(err.Error(), test.fail) {
+					t.Fatalf("error %v, want one with %q", err, test.fail)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.stdout, stdout.String()); diff != "" {
+				t.Errorf("stdout (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.stderr, stderr.String()); diff != "" {
+				t.Errorf("stderr (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
