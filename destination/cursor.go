@@ -1,0 +1,111 @@
+package destination
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+)
+
+// newZoneSet returns the views of the zone of each node, "" for nodes that are
+// not there or have none.
+func newZoneSet(g *view.Graph) *view.Set[string, string] {
+	return view.NewSet(g, func(r *view.Reader, node string, _ *string) string {
+		if n, ok := state.Get(r.Reader, state.Nodes, "", node); ok {
+			return n.Labels[corev1.LabelTopologyZone]
+		}
+		return ""
+	}, func(a, b string) bool { return a == b })
+}
+
+// cursor is one stream's place in the snapshots of a Service port.
+//
+// A client shares a view with all clients of the same key, and the key holds
+// the client's node and zone only while they matter. Whether they do is known
+// from the snapshot itself, so that the cursor moves to another view when it
+// finds a snapshot of a key that is not the right one any more.
+type cursor struct {
+	views *clusterViews
+	group *group
+	node  string
+	key   clientKey
+	// zone follows the zone of the client's node; nil if it has told none.
+	zone *view.View[string, string]
+	// zoneNow is the version of zone that key was made from.
+	zoneNow *view.Version[string]
+	view    *view.View[clientKey, *snapshot]
+	now     *view.Version[*snapshot]
+	// sent is what the client has been sent, nil at first.
+	sent *snapshot
+}
+
+// newCursor returns a cursor that has sent nothing. Close it.
+func (s *Server) newCursor(views *clusterViews, key portKey, hostname, node string) *cursor {
+	c := &cursor{views: views, node: node, key: clientKey{portKey: key, hostname: hostname}}
+	if node != "" {
+		c.zone = s.zones.Acquire(node)
+		c.zoneNow = c.zone.Current()
+		c.key.zone = c.zoneNow.Value
+	}
+	c.view = views.seen.Acquire(c.key)
+	c.group = s.metrics.join(groupKey{views.cluster, key, hostname, node})
+	return c
+}
+
+// advance moves to the newest snapshot of the right view and returns the way
+// there, nil if there is none to go.
+func (c *cursor) advance() *update {
+	for {
+		c.now = c.view.Current()
+		if c.zone != nil {
+			c.zoneNow = c.zone.Current()
+		}
+		key := c.rightKey(c.now.Value)
+		if key == c.key {
+			break
+		}
+		next := c.views.seen.Acquire(key)
+		c.view.Release()
+		c.view, c.key = next, key
+	}
+	next := c.now.Value
+	if next == c.sent {
+		return nil
+	}
+	u := next.from(c.sent)
+	c.sent = next
+	c.group.observe(next)
+	return u
+}
+
+// rightKey is the key that the client should have, given what it sees.
+func (c *cursor) rightKey(seen *snapshot) clientKey {
+	key := c.key
+	key.node, key.zone = "", ""
+	if seen.local {
+		key.node = c.node
+	}
+	if seen.zoned && c.zoneNow != nil {
+		key.zone = c.zoneNow.Value
+	}
+	return key
+}
+
+// superseded is closed when advance has something to do.
+func (c *cursor) superseded() <-chan struct{} { return c.now.Superseded() }
+
+// rezoned is closed when the client's node may be in another zone.
+func (c *cursor) rezoned() <-chan struct{} {
+	if c.zoneNow == nil {
+		return nil
+	}
+	return c.zoneNow.Superseded()
+}
+
+func (c *cursor) close() {
+	c.view.Release()
+	if c.zone != nil {
+		c.zone.Release()
+	}
+	c.group.leave()
+}

@@ -1,0 +1,81 @@
+package destination
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+)
+
+// federationKey names a federated Service.
+type federationKey struct{ namespace, service string }
+
+// federation is what a federated Service stands for (D section 1.15).
+type federation struct {
+	// exists is false once the Service is gone or not federated any more.
+	exists bool
+	// members are in order of precedence, each once.
+	members []memberName
+}
+
+// memberName is a Service of a cluster, in the namespace of the federated
+// Service. An empty cluster with local unset is possible, but never linked.
+type memberName struct {
+	local            bool
+	cluster, service string
+}
+
+// compare orders by precedence: where two members offer one address, the first
+// one describes it, whichever came first in time.
+func (m memberName) compare(other memberName) int {
+	if m.local != other.local {
+		if m.local {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(strings.Compare(m.cluster, other.cluster), strings.Compare(m.service, other.service))
+}
+
+func isFederated(service *corev1.Service) bool {
+	_, remote := service.Annotations[linkerd.RemoteDiscoveryAnnotation]
+	_, local := service.Annotations[linkerd.LocalDiscoveryAnnotation]
+	return remote || local
+}
+
+func newFederationSet(g *view.Graph, log *slog.Logger) *view.Set[federationKey, federation] {
+	return view.NewSet(g, func(r *view.Reader, key federationKey, _ *federation) federation {
+		service, ok := state.Get(r.Reader, state.Services, key.namespace, key.service)
+		if !ok || !isFederated(service) {
+			return federation{}
+		}
+		return federation{exists: true, members: membersOf(service, log)}
+	}, func(a, b federation) bool { return a.exists == b.exists && slices.Equal(a.members, b.members) })
+}
+
+// membersOf reads the annotations. Items are not trimmed; bad ones are skipped.
+func membersOf(service *corev1.Service, log *slog.Logger) []memberName {
+	var members []memberName
+	if local := service.Annotations[linkerd.LocalDiscoveryAnnotation]; local != "" {
+		members = append(members, memberName{local: true, service: local})
+	}
+	if list := service.Annotations[linkerd.RemoteDiscoveryAnnotation]; list != "" {
+		for _, item := range strings.Split(list, ",") {
+			name, cluster, ok := strings.Cut(item, "@")
+			if !ok || strings.Contains(cluster, "@") {
+				log.Warn("member of a federated Service is ignored: it is not <service>@<cluster>",
+					"service", service.Namespace+"/"+service.Name, "member", item)
+				continue
+			}
+			members = append(members, memberName{cluster: cluster, service: name})
+		}
+	}
+	slices.SortFunc(members, memberName.compare)
+	return slices.Compact(members)
+}
