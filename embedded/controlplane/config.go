@@ -1,0 +1,60 @@
+package controlplane
+
+import (
+	"cmp"
+	"errors"
+	"net/netip"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+)
+
+// KeyPair is a certificate chain and its key, both PEM.
+type KeyPair struct{ Certificate, Key string }
+
+// Config is what differs between control planes. Empty values mean the
+// defaults of the 2.20 chart.
+type Config struct {
+	Namespace       string
+	ClusterDomain   string
+	TrustDomain     string
+	ClusterNetworks string
+	OpaquePorts     string
+	InboundPolicy   string
+	ProbeNetworks   string
+	EgressNamespace string
+	IPv6            bool
+
+	// Version is what the tools take for Linkerd's. Required.
+	Version string
+	// ProxyVersion is what the pods' proxies say they are. Required.
+	ProxyVersion string
+	// TrustAnchors is the PEM bundle of the mesh's roots. Required.
+	TrustAnchors string
+	// Issuer signs the mesh's certificates.
+	Issuer *KeyPair
+	// Webhooks is what the webhooks' server shows; valid for SERVICE.NAMESPACE.svc.
+	Webhooks *KeyPair
+
+	// Replicas of each Deployment.
+	Replicas int32
+	// Destination, Policy and Identity are where these APIs are served.
+	Destination, Policy, Identity netip.AddrPort
+}
+
+// CreatedBy is the value of linkerd.io/created-by on all objects.
+const CreatedBy = "linkerd-lite"
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Version == "" || c.ProxyVersion == "" || c.TrustAnchors == "" {
+		return c, errors.New("control-plane objects need a version, a proxy version and trust anchors")
+	}
+	c.Namespace = cmp.Or(c.Namespace, linkerd.DefaultControlPlaneNamespace)
+	c.ClusterDomain = cmp.Or(c.ClusterDomain, linkerd.DefaultClusterDomain)
+	c.TrustDomain = cmp.Or(c.TrustDomain, c.ClusterDomain)
+	c.ClusterNetworks = cmp.Or(c.ClusterNetworks, linkerd.DefaultClusterNetworks)
+	c.OpaquePorts = cmp.Or(c.OpaquePorts, linkerd.DefaultOpaquePorts)
+	c.InboundPolicy = cmp.Or(c.InboundPolicy, linkerd.DefaultInboundPolicy)
+	c.ProbeNetworks = cmp.Or(c.ProbeNetworks, linkerd.DefaultProbeNetworks)
+	c.EgressNamespace = cmp.Or(c.EgressNamespace, linkerd.DefaultEgressNamespace)
+	return c, nil
+}

@@ -1,0 +1,62 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+)
+
+// FieldManager is the name under which the objects are written.
+const FieldManager = "linkerd-lite-controlplane"
+
+// parallel is how many objects are applied at once.
+const parallel = 8
+
+// Ensure makes the objects of the control plane what config says, and leaves
+// everything else of them to others. What is as it should be already is not
+// written. The namespace comes first, the rest together; client must not be
+// rate limited.
+func Ensure(ctx context.Context, client dynamic.Interface, config Config) error {
+	config, err := config.withDefaults()
+	if err != nil {
+		return err
+	}
+	d, err := newData(config)
+	if err != nil {
+		return err
+	}
+	namespace, err := d.render(namespaceFile)
+	if err != nil {
+		return err
+	}
+	others, err := d.render(otherFiles...)
+	if err != nil {
+		return err
+	}
+	for _, o := range namespace {
+		if err := apply(ctx, client, o); err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, o := range others {
+		group.Go(func() error { return apply(ctx, client, o) })
+	}
+	return group.Wait()
+}
+
+func apply(ctx context.Context, client dynamic.Interface, o object) error {
+	var resource dynamic.ResourceInterface = client.Resource(o.resource)
+	if o.namespaced {
+		resource = client.Resource(o.resource).Namespace(o.GetNamespace())
+	}
+	_, err := resource.Apply(ctx, o.GetName(), o.Unstructured, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", o, err)
+	}
+	return nil
+}
