@@ -74,14 +74,15 @@ func DefaultConfig() Config {
 type Server struct {
 	pb.UnimplementedDestinationServer
 
-	config  Config
-	log     *slog.Logger
-	mesh    *mesh
-	links   Links
-	local   *clusterViews
-	zones   *view.Set[string, string]
-	members *view.Set[federationKey, federation]
-	metrics *metrics
+	config   Config
+	log      *slog.Logger
+	mesh     *mesh
+	links    Links
+	local    *clusterViews
+	zones    *view.Set[string, string]
+	members  *view.Set[federationKey, federation]
+	metrics  *metrics
+	profiles *profiles
 }
 
 var _ pb.DestinationServer = (*Server)(nil)
@@ -115,6 +116,9 @@ func New(config Config) (*Server, error) {
 		ipv6:           config.EnableIPv6,
 		log:            s.log,
 	})
+	if s.profiles, err = newProfiles(config, s.mesh, s.local); err != nil {
+		return nil, err
+	}
 	if s.metrics, err = newMetrics(config.Registerer, s); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,190 @@
+package links
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/linkerd-lite/linkerd-lite/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+func secret(name, cluster string, kubeconfig []byte, change ...func(*corev1.Secret)) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "linkerd", Name: name,
+			Labels:      map[string]string{linkerd.ClusterNameLabel: cluster},
+			Annotations: map[string]string{linkerd.TrustDomainAnnotation: "td", linkerd.ClusterDomainAnnotation: "cd"},
+		},
+		Type: linkerd.RemoteKubeconfigSecretType,
+		Data: map[string][]byte{linkerd.RemoteKubeconfigKey: kubeconfig},
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func TestWanted(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		secrets []*corev1.Secret
+		want    []string
+		reject  int
+	}{
+		{"linked", []*corev1.Secret{secret("a", "east", []byte("k"))}, []string{"east"}, 0},
+		{"D145 type", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { s.Type = "Opaque" })}, nil, 1},
+		{"D145 label", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { s.Labels = nil })}, nil, 1},
+		{"D145 kubeconfig", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { s.Data = nil })}, nil, 1},
+		{"D145 trust domain", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { delete(s.Annotations, linkerd.TrustDomainAnnotation) })}, nil, 1},
+		{"D145 cluster domain", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { delete(s.Annotations, linkerd.ClusterDomainAnnotation) })}, nil, 1},
+		{"D 3.4 empty annotations", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) {
+			s.Annotations = map[string]string{linkerd.TrustDomainAnnotation: "", linkerd.ClusterDomainAnnotation: ""}
+		})}, []string{"east"}, 0},
+		{"D 3.4 two for one cluster", []*corev1.Secret{secret("a", "east", nil), secret("b", "east", nil)}, []string{"east"}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rejected := 0
+			found := wanted(func(yield func(*corev1.Secret) bool) {
+				for _, s := range test.secrets {
+					if !yield(s) {
+						return
+					}
+				}
+			}, func(*corev1.Secret, error) { rejected++ })
+			var got []string
+			for cluster := range found {
+				got = append(got, cluster)
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" || rejected != test.reject {
+				t.Errorf("%d rejected, want %d; clusters (-want +got):\n%s", rejected, test.reject, diff)
+			}
+		})
+	}
+}
+
+// emptyCluster is an API server with no objects; it may refuse to list pods.
+func emptyCluster(t *testing.T, refuse func() bool) []byte {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuse() {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		if r.URL.Query().Get("watch") != "" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusOK)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		kind, version := "List", "v1"
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/pods"):
+			kind = "PodList"
+		case strings.HasSuffix(r.URL.Path, "/services"):
+			kind = "ServiceList"
+		case strings.HasSuffix(r.URL.Path, "/endpointslices"):
+			kind, version = "EndpointSliceList", "discovery.k8s.io/v1"
+		case strings.HasSuffix(r.URL.Path, "/servers"):
+			kind, version = "ServerList", "policy.linkerd.io/v1beta3"
+		}
+		if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+			kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
+	}))
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	data, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c"}},
+		CurrentContext: "c",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// D146, D 3.4: a Secret links, another version of it links anew, its deletion unlinks.
+func TestLinksFollowSecrets(t *testing.T) {
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: []*state.KindInfo{&state.Secrets.KindInfo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.MarkSynced()
+	l, err := New(Config{State: st, EndpointSlices: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+
+	// linked waits until the cluster is linked.
+	linked := func() (*destination.Link, <-chan struct{}) {
+		for {
+			link, changed := l.Lookup("east")
+			if link != nil {
+				return link, changed
+			}
+			<-changed
+		}
+	}
+	kubeconfig := emptyCluster(t, func() bool { return false })
+	state.Put(st, state.Secrets, secret("a", "east", kubeconfig))
+	first, unlinked := linked()
+	if first.TrustDomain != "td" || first.ClusterDomain != "cd" {
+		t.Errorf("link: %+v", first)
+	}
+	state.Put(st, state.Secrets, secret("a", "east", kubeconfig, func(s *corev1.Secret) {
+		s.ResourceVersion = "2"
+		s.Annotations[linkerd.TrustDomainAnnotation] = "other"
+	}))
+	<-unlinked
+	second, unlinked := linked()
+	if second == first || second.TrustDomain != "other" {
+		t.Errorf("link after a change: %+v", second)
+	}
+	state.Remove(st, state.Secrets, "linkerd", "a")
+	<-unlinked
+	if link, _ := l.Lookup("east"); link != nil || l.size() != 0 {
+		t.Error("still linked without the Secret")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// D 3.4: a cluster that refuses to list pods is not linked, until it does.
+func TestProbe(t *testing.T) {
+	refuse := true
+	config, err := clientcmd.RESTConfigFromKubeConfig(emptyCluster(t, func() bool { return refuse }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := probe(t.Context(), config); err == nil {
+		t.Error("a cluster that refuses is accepted")
+	}
+	refuse = false
+	if err := probe(t.Context(), config); err != nil {
+		t.Errorf("a cluster that allows is refused: %v", err)
+	}
+}

@@ -1,0 +1,126 @@
+package destination
+
+import (
+	"net/netip"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+)
+
+// profiles are the views behind GetProfile.
+type profiles struct {
+	services  *view.Set[serviceProfileKey, serviceProfile]
+	endpoints *view.Set[netip.AddrPort, endpointProfile]
+	metrics   *profileMetrics
+}
+
+func newProfiles(config Config, m *mesh, local *clusterViews) (*profiles, error) {
+	metrics, err := newProfileMetrics(config.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	services := &serviceProfiles{clusterDomain: config.ClusterDomain, opaquePorts: m.opaquePorts, log: local.log}
+	endpoints := &endpointProfiles{mesh: m, trustDomain: config.TrustDomain, servers: local.servers, log: local.log}
+	return &profiles{
+		services:  services.newSet(config.Graph),
+		endpoints: endpoints.newSet(config.Graph),
+		metrics:   metrics,
+	}, nil
+}
+
+// GetProfile streams the profile of a Service or of an endpoint, whichever the
+// path means at the time of the call (D section 2.1).
+func (s *Server) GetProfile(request *pb.GetDestination, stream grpc.ServerStreamingServer[pb.DestinationProfile]) error {
+	token := parseContextToken(request.ContextToken, s.log)
+	path := request.Path
+	a, err := parseAuthority(path)
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "invalid authority: %q: %q", path, err)
+	}
+	r := s.config.State.Snapshot().Reader()
+	if ip, ok := netip.AddrFromSlice(a.ip()); ok {
+		return s.profileOfIP(r, netip.AddrPortFrom(ip.Unmap(), uint16(a.port)), token, stream)
+	}
+	name, err := parseServiceName(a.host, s.config.ClusterDomain)
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "invalid service %q: %q", a.host, err)
+	}
+	if name.hostname == "" {
+		service, _ := state.Get(r, state.Services, name.namespace, name.service)
+		if service != nil && service.Spec.Type == corev1.ServiceTypeExternalName {
+			return status.Errorf(codes.InvalidArgument, "Invalid authority: %s", path)
+		}
+		return s.profileOfService(serviceProfileKey{name.namespace, name.service, a.port, token.Namespace}, stream)
+	}
+	addr, err := s.instanceAddress(r, name, a.port)
+	if err != nil {
+		return err
+	}
+	if !addr.IsValid() {
+		// The pod has no address yet: there is nothing to say (D section 2.4).
+		return s.idle(stream)
+	}
+	return s.profileOfIP(r, addr, contextToken{}, stream)
+}
+
+// profileOfIP looks for a Service first, then for what runs at the address.
+func (s *Server) profileOfIP(r *state.Reader, addr netip.AddrPort, token contextToken, stream grpc.ServerStream) error {
+	ip := addr.Addr().String()
+	var services []*corev1.Service
+	for service := range state.By(r, state.Services, state.ServicesByIP, ip) {
+		services = append(services, service)
+	}
+	switch {
+	case len(services) == 1:
+		return s.profileOfService(serviceProfileKey{services[0].Namespace, services[0].Name, uint32(addr.Port()), token.Namespace}, stream)
+	case len(services) > 1:
+		return status.Errorf(codes.FailedPrecondition, "found %d services with conflicting cluster IP %s", len(services), ip)
+	}
+	if _, err := findBacking(r, addr, ""); err != nil {
+		return err
+	}
+	defer s.profiles.metrics.joinWorkload()()
+	return followProfile(s, stream, s.profiles.endpoints.Acquire(addr), func(p endpointProfile) *grpcserver.Encoded { return p.message }, s.profiles.metrics.workloadUpdated)
+}
+
+func (s *Server) profileOfService(key serviceProfileKey, stream grpc.ServerStream) error {
+	defer s.profiles.metrics.joinService(key)()
+	return followProfile(s, stream, s.profiles.services.Acquire(key), func(p serviceProfile) *grpcserver.Encoded { return p.message }, s.profiles.metrics.profileUpdated)
+}
+
+// followProfile sends each version of a view that has a message. It releases the view.
+func followProfile[K comparable, V any](s *Server, stream grpc.ServerStream, v *view.View[K, V], message func(V) *grpcserver.Encoded, updated func()) error {
+	defer v.Release()
+	for {
+		current := v.Current()
+		if m := message(current.Value); m != nil {
+			updated()
+			if err := stream.SendMsg(m); err != nil {
+				return nil
+			}
+		}
+		select {
+		case <-current.Superseded():
+		case <-s.config.Stopping:
+			return nil
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// idle keeps a stream open that has nothing to tell.
+func (s *Server) idle(stream grpc.ServerStream) error {
+	select {
+	case <-s.config.Stopping:
+	case <-stream.Context().Done():
+	}
+	return nil
+}
