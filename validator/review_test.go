@@ -1,0 +1,123 @@
+package validator
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
+)
+
+// TestReview sends every row that the API server could send to the HTTPS server.
+func TestReview(t *testing.T) {
+	post := serve(t)
+	for _, row := range rows {
+		object, err := yaml.YAMLToJSONStrict([]byte(row.text()))
+		if err != nil || strings.HasPrefix(row.id, "V23") {
+			continue // not JSON, or a type that differs in JSON
+		}
+		t.Run(row.id, func(t *testing.T) {
+			response := post(t, object)
+			if response.Response.UID != "u-1" {
+				t.Errorf("B38: uid %q", response.Response.UID)
+			}
+			if response.Response.Allowed == row.denied() {
+				t.Fatalf("allowed %v: %v", response.Response.Allowed, response.Response.Result)
+			}
+			if !row.denied() {
+				return
+			}
+			result := response.Response.Result
+			if result.Code != http.StatusBadRequest || !strings.Contains(result.Message, row.field) || !strings.Contains(result.Message, row.message) {
+				t.Errorf("got %d %q", result.Code, result.Message)
+			}
+			if row.field != "" && !strings.HasPrefix(result.Message, `ServiceProfile "`) {
+				t.Errorf("B39: no name in %q", result.Message)
+			}
+		})
+	}
+	t.Run("warnings", func(t *testing.T) {
+		response := post(t, []byte(`{"metadata":{"name":"web"},"spec":{"routes":[{"name":"r","condition":{"pathRegex":"[("}}]}}`))
+		if !response.Response.Allowed || len(response.Response.Warnings) != 2 {
+			t.Errorf("got %v", response.Response)
+		}
+	})
+	t.Run("many warnings", func(t *testing.T) {
+		route := `{"name":"r","condition":{"pathRegex":"` + strings.Repeat("ä", 300) + `[("}},`
+		response := post(t, []byte(`{"metadata":{"name":"web"},"spec":{"routes":[`+strings.TrimSuffix(strings.Repeat(route, 20), ",")+`]}}`))
+		if got := len(response.Response.Warnings); got != maxWarnings+1 {
+			t.Errorf("%d warnings", got)
+		}
+		for _, warning := range response.Response.Warnings {
+			if len(warning) > maxWarning {
+				t.Errorf("%d bytes: %s", len(warning), warning)
+			}
+		}
+	})
+}
+
+// serve starts the HTTPS server, and returns a function that sends it an object.
+func serve(t *testing.T) func(*testing.T, []byte) *admissionv1.AdmissionReview {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := webhook.New(webhook.Config{Listener: listener, Endpoints: []webhook.Endpoint{
+		{Name: "sp-validator", Path: webhook.ServiceProfilePath, Review: Review(Options{ClusterDomain: "cluster.local"})},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	var group errgroup.Group
+	group.Go(func() error { return server.Run(ctx, func() { close(ready) }) })
+	t.Cleanup(func() {
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	<-ready
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(server.CABundle())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport}
+	return func(t *testing.T, object []byte) *admissionv1.AdmissionReview {
+		t.Helper()
+		body, err := json.Marshal(&admissionv1.AdmissionReview{
+			TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+			Request:  &admissionv1.AdmissionRequest{UID: "u-1", Object: runtime.RawExtension{Raw: object}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Post(server.URL(webhook.ServiceProfilePath), "application/json", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(answer.Body).Decode(&review); err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != http.StatusOK || review.APIVersion != "admission.k8s.io/v1" || review.Request == nil {
+			t.Errorf("A03: status %d, review %v", answer.StatusCode, review)
+		}
+		return &review
+	}
+}
