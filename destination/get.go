@@ -1,10 +1,10 @@
 package destination
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
@@ -118,4 +118,3 @@ func send(stream grpc.ServerStream, u *update) bool {
 	}
 	return true
 }
-
