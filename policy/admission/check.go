@@ -1,0 +1,167 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+)
+
+// Problem is something wrong with a field.
+type Problem struct {
+	// Field is a path such as spec.rules[0].matches[0].path.value.
+	Field   string
+	Message string
+	// undecodable says that the object has another shape than the type that it is read with.
+	undecodable bool
+}
+
+func (p *Problem) String() string { return p.Field + ": " + p.Message }
+
+// Options are what the checks need from elsewhere.
+type Options struct {
+	// HTTPAnnotations and GRPCAnnotations parse the retry and timeout annotations of routes, and return what is wrong
+	// with them, naming the annotation. They are not asked if nil.
+	HTTPAnnotations func(annotations map[string]string) error
+	GRPCAnnotations func(annotations map[string]string) error
+}
+
+// object is one that is checked, with its spec still encoded.
+type object struct {
+	namespace   string
+	annotations map[string]string
+	spec        json.RawMessage
+	options     Options
+}
+
+// kind is what this package knows of a kind.
+type kind struct {
+	check func(*object) *Problem
+	// lenient kinds are read by other controllers too: what does not decode here is theirs to judge (B69).
+	lenient bool
+}
+
+// lookup finds a kind, without regard to case. The version does not count: the newest shape decodes the older ones.
+func lookup(groupKind schema.GroupKind) (kind, bool) {
+	name := strings.ToLower(groupKind.Kind)
+	switch strings.ToLower(groupKind.Group) {
+	case policy.Group:
+		switch name {
+		case "server":
+			return kind{check: checkServer}, true
+		case "serverauthorization":
+			return kind{check: checkServerAuthorization}, true
+		case "authorizationpolicy":
+			return kind{check: checkAuthorizationPolicy}, true
+		case "meshtlsauthentication":
+			return kind{check: checkMeshTLSAuthentication}, true
+		case "networkauthentication":
+			return kind{check: checkNetworkAuthentication}, true
+		case "egressnetwork":
+			return kind{check: checkEgressNetwork}, true
+		case "httplocalratelimitpolicy":
+			return kind{check: checkRateLimit}, true
+		case "httproute":
+			return kind{check: checkPolicyHTTPRoute}, true
+		}
+	case policy.GatewayGroup:
+		switch name {
+		case "httproute":
+			return kind{check: checkHTTPRoute, lenient: true}, true
+		case "grpcroute":
+			return kind{check: checkGRPCRoute, lenient: true}, true
+		case "tlsroute":
+			return kind{check: checkTLSRoute, lenient: true}, true
+		case "tcproute":
+			return kind{check: checkTCPRoute, lenient: true}, true
+		}
+	}
+	return kind{}, false
+}
+
+// Knows tells whether objects of a kind are checked here.
+func Knows(groupKind schema.GroupKind) bool {
+	_, ok := lookup(groupKind)
+	return ok
+}
+
+// Check returns the first problem of an object given as JSON, or nil. The namespace is that of the request; if empty,
+// the object's own counts. An object of a kind that is not known here has no problem.
+func Check(groupKind schema.GroupKind, namespace string, data []byte, options Options) *Problem {
+	kind, ok := lookup(groupKind)
+	if !ok {
+		return nil
+	}
+	o, problem := decodeObject(namespace, data, options)
+	if problem == nil {
+		problem = kind.check(o)
+	}
+	if problem != nil && problem.undecodable && kind.lenient {
+		return nil
+	}
+	return problem
+}
+
+func decodeObject(namespace string, data []byte, options Options) (*object, *Problem) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, &Problem{Field: "object", Message: "missing", undecodable: true}
+	}
+	var envelope struct {
+		Metadata struct {
+			Namespace   string            `json:"namespace"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(data, &envelope); err != nil {
+		return nil, &Problem{Field: "object", Message: text(err), undecodable: true}
+	}
+	if len(envelope.Spec) == 0 || string(envelope.Spec) == "null" {
+		return nil, &Problem{Field: "spec", Message: "missing", undecodable: true}
+	}
+	if namespace == "" {
+		namespace = envelope.Metadata.Namespace
+	}
+	return &object{namespace: namespace, annotations: envelope.Metadata.Annotations, spec: envelope.Spec, options: options}, nil
+}
+
+// decode decodes the spec.
+func (o *object) decode(spec any) *Problem {
+	err := json.Unmarshal(o.spec, spec)
+	if err == nil {
+		return nil
+	}
+	path := "spec"
+	if wrongType := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrongType) && wrongType.Field != "" {
+		path += "." + wrongType.Field
+	}
+	return &Problem{Field: path, Message: text(err), undecodable: true}
+}
+
+func text(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }
+
+func problem(at *field.Path, format string, args ...any) *Problem {
+	return &Problem{Field: at.String(), Message: fmt.Sprintf(format, args...)}
+}
+
+// unreadable is a problem of a value that the type knows no meaning of.
+func unreadable(at *field.Path, format string, args ...any) *Problem {
+	p := problem(at, format, args...)
+	p.undecodable = true
+	return p
+}
+
+// first returns the first problem of a list of checks.
+func first(checks ...func() *Problem) *Problem {
+	for _, check := range checks {
+		if p := check(); p != nil {
+			return p
+		}
+	}
+	return nil
+}

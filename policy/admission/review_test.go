@@ -1,0 +1,169 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"net"
+	"net/http"
+	stdruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
+)
+
+// serve starts the HTTPS server, and returns a function that sends it a body.
+func serve(tb testing.TB) func(body []byte) (*admissionv1.AdmissionReview, error) {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server, err := webhook.New(webhook.Config{Listener: listener, Endpoints: []webhook.Endpoint{
+		{Name: "policy", Path: webhook.PolicyPath, Review: Review(options), Dialect: webhook.PolicyDialect},
+	}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	var group errgroup.Group
+	group.Go(func() error { return server.Run(ctx, func() { close(ready) }) })
+	tb.Cleanup(func() {
+		cancel()
+		if err := group.Wait(); err != nil {
+			tb.Error(err)
+		}
+	})
+	<-ready
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(server.CABundle())
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+	tb.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport}
+	return func(body []byte) (*admissionv1.AdmissionReview, error) {
+		answer, err := client.Post(server.URL(webhook.PolicyPath), "application/json", bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		defer answer.Body.Close()
+		review := &admissionv1.AdmissionReview{}
+		return review, json.NewDecoder(answer.Body).Decode(review)
+	}
+}
+
+func request(tb testing.TB, r row, spec string) []byte {
+	tb.Helper()
+	body, err := json.Marshal(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "u-1", Namespace: "ns", Kind: metav1.GroupVersionKind{Group: r.group, Version: "v1", Kind: r.kind},
+			Object: runtime.RawExtension{Raw: r.object(tb, spec)},
+		},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return body
+}
+
+func TestReview(t *testing.T) {
+	post := serve(t)
+	for _, row := range allRows() {
+		t.Run(row.id+" "+row.kind, func(t *testing.T) {
+			for _, spec := range row.specs {
+				review, err := post(request(t, row, spec))
+				if err != nil {
+					t.Fatal(err)
+				}
+				response := review.Response
+				if response.UID != "u-1" || review.Request != nil || review.APIVersion != "admission.k8s.io/v1" {
+					t.Errorf("got %v", review)
+				}
+				if response.Allowed != (row.field == "") {
+					t.Errorf("%s: allowed %v: %v", spec, response.Allowed, response.Result)
+				}
+				if !response.Allowed && (response.Result.Code != 0 || !strings.HasPrefix(response.Result.Message, row.field)) {
+					t.Errorf("%s: got %v", spec, response.Result)
+				}
+			}
+		})
+	}
+	t.Run("P69", func(t *testing.T) {
+		review, err := post([]byte(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if review.Response.Allowed || review.Response.UID != "" || review.Response.Result.Reason != "InvalidRequest" {
+			t.Errorf("got %v", review.Response)
+		}
+	})
+	t.Run("P70", func(t *testing.T) {
+		review, err := post(request(t, row{kind: "ConfigMap"}, `{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if review.Response.Allowed || !strings.Contains(review.Response.Result.Message, ".v1.ConfigMap") {
+			t.Errorf("got %v", review.Response)
+		}
+	})
+}
+
+// BenchmarkReview measures the time of reviews by HTTPS while 200 objects are applied at once.
+func BenchmarkReview(b *testing.B) {
+	const parallel = 200
+	post := serve(b)
+	var bodies [][]byte
+	for _, row := range allRows() {
+		for _, spec := range row.specs {
+			bodies = append(bodies, request(b, row, spec))
+		}
+	}
+	var (
+		mu    sync.Mutex
+		times []time.Duration
+	)
+	b.SetParallelism(max(1, parallel/stdruntime.GOMAXPROCS(0)))
+	b.RunParallel(func(pb *testing.PB) {
+		var own []time.Duration
+		for i := 0; pb.Next(); i++ {
+			start := time.Now()
+			if _, err := post(bodies[i%len(bodies)]); err != nil {
+				b.Error(err)
+				return
+			}
+			own = append(own, time.Since(start))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		times = append(times, own...)
+	})
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(times[len(times)*99/100].Microseconds())/1000, "p99-ms")
+}
+
+// BenchmarkCheck measures the check of one large route.
+func BenchmarkCheck(b *testing.B) {
+	rule := `{matches: [` + strings.Repeat(`{path: {type: RegularExpression, value: "/a/[0-9]+"}, headers: [{name: a, value: b}]},`, 8) + `]}`
+	r := routes("http", "", "", "", nil)[0]
+	data := r.object(b, "{"+serviceParent+", rules: ["+strings.Repeat(rule+",", 16)+"]}")
+	b.ReportAllocs()
+	for b.Loop() {
+		if p := Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", data, options); p != nil {
+			b.Fatal(p)
+		}
+	}
+}
