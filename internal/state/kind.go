@@ -82,8 +82,8 @@ type anyKind interface {
 // anyTable is a table without its type parameter.
 type anyTable interface {
 	// put stores obj (nil deletes key) in a transaction of its own and
-	// returns the change, if there was one.
-	put(db *statedb.DB, key string, obj any) (Change, bool)
+	// returns what changed.
+	put(db *statedb.DB, key string, obj any) []Change
 	// replace makes the table hold exactly objs, keeping those in keep.
 	replace(db *statedb.DB, objs map[string]any, keep map[string]bool) []Change
 	len(txn statedb.ReadTxn) int
@@ -97,6 +97,8 @@ type table[T Object] struct {
 	primary   statedb.Index[T, string]
 	namespace statedb.Index[T, string]
 	secondary []statedb.Index[T, string]
+	// derived tables are written in the same transactions.
+	derived []derived[T]
 }
 
 func (k *Kind[T]) info() *KindInfo { return &k.KindInfo }
@@ -149,44 +151,61 @@ func (k *Kind[T]) newTable(db *statedb.DB) (anyTable, error) {
 	return t, nil
 }
 
-func (t *table[T]) put(db *statedb.DB, key string, obj any) (Change, bool) {
-	txn := db.WriteTxn(t.rw)
-	defer txn.Abort()
-	change, changed := t.write(txn, key, obj)
-	if changed {
-		txn.Commit()
+// writeTxn opens a transaction on the table and those derived from it.
+func (t *table[T]) writeTxn(db *statedb.DB) statedb.WriteTxn {
+	tables := []statedb.TableMeta{t.rw}
+	for _, d := range t.derived {
+		tables = append(tables, d.meta())
 	}
-	return change, changed
+	return db.WriteTxn(tables...)
 }
 
-func (t *table[T]) write(txn statedb.WriteTxn, key string, obj any) (Change, bool) {
+func (t *table[T]) put(db *statedb.DB, key string, obj any) []Change {
+	txn := t.writeTxn(db)
+	defer txn.Abort()
+	changes := t.write(nil, txn, key, obj)
+	if len(changes) > 0 {
+		txn.Commit()
+	}
+	return changes
+}
+
+// write stores obj (nil deletes key) and appends what changed, here and in derived tables, to changes.
+func (t *table[T]) write(changes []Change, txn statedb.WriteTxn, key string, obj any) []Change {
 	old, _, had := t.rw.Get(txn, t.primary.Query(key))
 	change := Change{table: t, Kind: &t.kind.KindInfo, Key: key}
 	if had {
 		change.Old = old
 	}
+	var typed T
 	if obj == nil {
 		if !had {
-			return change, false
+			return changes
 		}
 		if _, _, err := t.rw.Delete(txn, old); err != nil {
 			panic(fmt.Sprintf("delete %s %s: %v", t.kind.Name, key, err))
 		}
-		return change, true
+	} else {
+		typed = t.kind.trim(obj.(T))
+		if had && old.GetResourceVersion() != "" && old.GetResourceVersion() == typed.GetResourceVersion() && old.GetUID() == typed.GetUID() {
+			return changes
+		}
+		change.New = typed
+		if _, _, err := t.rw.Insert(txn, typed); err != nil {
+			panic(fmt.Sprintf("insert %s %s: %v", t.kind.Name, key, err))
+		}
 	}
-	typed := t.kind.trim(obj.(T))
-	if had && old.GetResourceVersion() != "" && old.GetResourceVersion() == typed.GetResourceVersion() && old.GetUID() == typed.GetUID() {
-		return change, false
+	changes = append(changes, change)
+	for _, d := range t.derived {
+		if change, changed := d.follow(txn, key, typed); changed {
+			changes = append(changes, change)
+		}
 	}
-	change.New = typed
-	if _, _, err := t.rw.Insert(txn, typed); err != nil {
-		panic(fmt.Sprintf("insert %s %s: %v", t.kind.Name, key, err))
-	}
-	return change, true
+	return changes
 }
 
 func (t *table[T]) replace(db *statedb.DB, objs map[string]any, keep map[string]bool) []Change {
-	txn := db.WriteTxn(t.rw)
+	txn := t.writeTxn(db)
 	defer txn.Abort()
 	var changes []Change
 	var gone []string
@@ -197,14 +216,10 @@ func (t *table[T]) replace(db *statedb.DB, objs map[string]any, keep map[string]
 		}
 	}
 	for _, key := range gone {
-		if change, ok := t.write(txn, key, nil); ok {
-			changes = append(changes, change)
-		}
+		changes = t.write(changes, txn, key, nil)
 	}
 	for key, obj := range objs {
-		if change, ok := t.write(txn, key, obj); ok {
-			changes = append(changes, change)
-		}
+		changes = t.write(changes, txn, key, obj)
 	}
 	txn.Commit()
 	return changes

@@ -121,9 +121,7 @@ func Remove[T Object](s *State, k *Kind[T], namespace, name string) {
 }
 
 func (s *State) put(id int, key string, obj any) {
-	if change, ok := s.tables[id].put(s.db, key, obj); ok {
-		s.publish([]Change{change})
-	}
+	s.publish(s.tables[id].put(s.db, key, obj))
 }
 
 func (s *State) markSynced(id int) {
