@@ -35,13 +35,25 @@ func (s *connSet) remove(c *conn) {
 	delete(s.conns, c)
 }
 
-// close closes all connections, present and future.
+// close closes all connections, present and future, at the bottom: TLS would
+// first say farewell to peers that may not listen.
 func (s *connSet) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for c := range s.conns {
-		c.Conn.Close()
+		bottom(c).Close()
+	}
+}
+
+// bottom is the innermost connection of those that tell what they wrap.
+func bottom(c net.Conn) net.Conn {
+	for {
+		outer, ok := c.(interface{ Unwrap() net.Conn })
+		if !ok {
+			return c
+		}
+		c = outer.Unwrap()
 	}
 }
 

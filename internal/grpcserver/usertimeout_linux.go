@@ -14,7 +14,7 @@ import (
 const userTimeout = 20 * time.Second
 
 func setUserTimeout(c net.Conn) {
-	tcp, ok := c.(*net.TCPConn)
+	tcp, ok := bottom(c).(*net.TCPConn)
 	if !ok {
 		return
 	}

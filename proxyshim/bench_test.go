@@ -1,0 +1,5 @@
+package proxyshim_test
+
+const idleClientEnv = "PROXYSHIM_IDLE_CLIENT"
+
+func idleClient(string) {}

@@ -1,0 +1,204 @@
+package proxyshim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// direct serves the direct path: what reaches a proxy's inbound port itself.
+// A connection takes these steps, all within handshakeTimeout:
+//  1. Its first bytes are a ClientHello, or it is refused.
+//  2. TLS is terminated; the direct path's protocol and a client certificate
+//     are mandatory.
+//  3. Its transport header names the port of the service that it is handed to.
+type direct struct {
+	termination
+	handoffs map[uint16]*handoff
+}
+
+// run accepts until ctx ends or a listener breaks, and closes the listeners.
+func (d *direct) run(ctx context.Context, listeners []net.Listener) error {
+	var conns errgroup.Group
+	group, ctx := errgroup.WithContext(ctx)
+	open := &openConns{conns: map[net.Conn]struct{}{}}
+	stop := context.AfterFunc(ctx, func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+		open.close()
+	})
+	defer stop()
+	for _, l := range listeners {
+		group.Go(func() error {
+			accept := newListener(l)
+			for {
+				c, err := accept.Accept()
+				if err != nil {
+					if ctx.Err() != nil {
+						return nil
+					}
+					var temporary interface{ Temporary() bool }
+					if errors.As(err, &temporary) && temporary.Temporary() {
+						// Out of file descriptors, mostly: others may be closed soon.
+						select {
+						case <-time.After(50 * time.Millisecond):
+						case <-ctx.Done():
+						}
+						continue
+					}
+					return fmt.Errorf("accept on %s: %w", l.Addr(), err)
+				}
+				conns.Go(func() error {
+					if open.add(c) {
+						d.serve(c.(*conn))
+					}
+					open.remove(c)
+					return nil
+				})
+			}
+		})
+	}
+	err := group.Wait()
+	open.close()
+	_ = conns.Wait()
+	return err
+}
+
+// serve takes one connection through the steps.
+func (d *direct) serve(c *conn) {
+	_ = c.SetDeadline(time.Now().Add(d.shim.timeout))
+	err := d.handle(c)
+	if err == nil {
+		return
+	}
+	c.Close()
+	if err != io.EOF {
+		_ = d.shim.refused(d.shim.config.InboundPort, c, err)
+	}
+}
+
+func (d *direct) handle(c *conn) error {
+	peeked, kind, err := peek(c)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case plaintext:
+		return refuse(reasonPlaintext, "the direct path has none")
+	case clientHello:
+	default:
+		return refuse(reasonProtocol, "the connection begins with %x", peeked.peeked)
+	}
+	conn, err := d.secure(peeked, d.shim.directTLS)
+	if err != nil {
+		return err
+	}
+	header, err := ReadHeader(conn)
+	if errors.Is(err, errHeaderTooLarge) {
+		return refuse(reasonHeaderSize, "%v", err)
+	}
+	if err != nil {
+		return refusalOf(err, reasonHeader)
+	}
+	state := conn.ConnectionState()
+	target := d.service(state.ServerName)
+	for _, s := range d.services {
+		// Two services may go by one server name.
+		if s.Port == header.Port && s.ServerName == target.ServerName {
+			target = s
+		}
+	}
+	switch {
+	case header.Name != "":
+		return refuse(reasonTarget, "%q would need a gateway", header.Name)
+	case target.Port != header.Port:
+		return refuse(reasonTarget, "%s does not serve port %d", target.ServerName, header.Port)
+	case header.Protocol == HTTP1:
+		return refuse(reasonTarget, "port %d does not speak HTTP/1", header.Port)
+	}
+	info := d.shim.authInfo(target, c, &state)
+	c.opened(info.series)
+	d.shim.metrics.header(header, info)
+	_ = c.SetDeadline(time.Time{})
+	d.handoffs[target.Port].give(&securedConn{conn, c, info})
+	return nil
+}
+
+// openConns are the connections whose steps are not done.
+type openConns struct {
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+// add is false when the set is closed already; c is closed then.
+func (o *openConns) add(c net.Conn) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		c.Close()
+		return false
+	}
+	o.conns[c] = struct{}{}
+	return true
+}
+
+func (o *openConns) remove(c net.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.conns, c)
+}
+
+func (o *openConns) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	for c := range o.conns {
+		c.Close()
+	}
+}
+
+// handoff is the listener on which a gRPC server gets the connections of the
+// direct path.
+type handoff struct {
+	addr   net.Addr
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newHandoff(addr net.Addr) *handoff {
+	return &handoff{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// give hands c over, or closes it when nobody takes connections any more.
+func (h *handoff) give(c *securedConn) {
+	select {
+	case h.conns <- c:
+	case <-h.closed:
+		c.raw.Close()
+	}
+}
+
+func (h *handoff) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (h *handoff) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+func (h *handoff) Addr() net.Addr { return h.addr }
