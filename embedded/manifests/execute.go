@@ -3,7 +3,11 @@ package manifests
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // tally is what became of a plan.
@@ -107,34 +111,52 @@ func (s *Syncer) settle(ctx context.Context, o outcome, done *tally) {
 	done.pruned++
 	s.pruned++
 	s.inv.drop(step.Object)
-	s.lose(step)
+	if s.lose(step) {
+		done.opened = true
+	}
 }
 
 // lose takes note that objects went with their namespace or kind, so that they
-// are applied again when it returns.
-func (s *Syncer) lose(step Step) {
-	switch {
-	case step.Action != Prune:
-	case step.Object.GroupKind() == namespaceKind:
-		s.inv.unsettle(func(r Record) bool { return r.Namespace == step.Object.Name })
-	case step.Object.GroupKind() == crdKind:
-		s.loseKind(step.Object.Name)
+// are applied again when it returns. It reports whether step removes such.
+func (s *Syncer) lose(step Step) bool {
+	if step.Action != Prune {
+		return false
 	}
+	switch step.Object.GroupKind() {
+	case namespaceKind:
+		s.inv.unsettle(func(r Record) bool { return r.Namespace == step.Object.Name })
+	case crdKind:
+		s.inv.unsettle(func(r Record) bool {
+			served, ok := s.kinds.get(r.GroupKind().WithVersion(r.Version))
+			return ok && crdKey(served) == step.Object
+		})
+	default:
+		return false
+	}
+	s.leaving[step.Object] = true
+	return true
 }
 
-// loseKind forgets what was applied of the kind that a CRD with this name, which
-// is RESOURCE.GROUP, brought.
-func (s *Syncer) loseKind(crd string) {
-	s.inv.unsettle(func(r Record) bool {
-		served, ok := s.kinds.get(r.GroupKind().WithVersion(r.Version))
-		return ok && served.gvr.Resource+"."+r.Group == crd
-	})
-	for i := range crd {
-		if crd[i] == '.' {
-			s.kinds.forgetGroup(crd[i+1:])
-			return
+// awaitLeaving forgets those namespaces and CRDs that are gone for good, or back.
+func (s *Syncer) awaitLeaving(ctx context.Context) error {
+	for key := range s.leaving {
+		gvr := namespaces
+		if key.GroupKind() == crdKind {
+			gvr = definitions
+		}
+		meta, err := s.client.Resource(gvr).Get(ctx, key.Name, metav1.GetOptions{})
+		switch {
+		case err != nil && !apierrors.IsNotFound(err):
+			return fmt.Errorf("wait for the end of %s: %w", key, err)
+		case err == nil && meta.DeletionTimestamp != nil:
+			continue
+		}
+		delete(s.leaving, key)
+		if _, group, ok := strings.Cut(key.Name, "."); ok && key.GroupKind() == crdKind {
+			s.kinds.forgetGroup(group)
 		}
 	}
+	return nil
 }
 
 func (s *Syncer) fail(o outcome, done *tally) {
@@ -203,12 +225,13 @@ func (s *Syncer) after(plan *Plan, done tally) time.Time {
 	}
 	coming := plan.coming + done.coming
 	if done.opened {
+		plan.retryAt(now.Add(soonEvery))
 		coming += len(plan.Waiting) + len(done.waiting)
 	}
 	switch {
 	case coming > 0 && now.Sub(s.started) < readyWithin:
 		plan.retryAt(now.Add(soonEvery))
-	case coming > 0 || len(plan.Waiting) > 0:
+	case coming > 0 || len(plan.Waiting) > 0 || len(s.leaving) > 0:
 		plan.retryAt(now.Add(laterEvery))
 	}
 	for _, failed := range s.failures {

@@ -32,9 +32,6 @@ func (k Key) String() string {
 	return b.String()
 }
 
-// MarshalText makes the key readable in JSON output.
-func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
 func kindName(gk schema.GroupKind) string {
 	own := !strings.Contains(gk.Group, ".") ||
 		strings.HasSuffix(gk.Group, ".k8s.io") && gk.Group != "gateway.networking.k8s.io"

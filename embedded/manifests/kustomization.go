@@ -74,8 +74,9 @@ func build(path string) (objects []Object, inputs []string, err error) {
 		inputs = disk.sorted()
 	}()
 	dir := filepath.Dir(path)
-	if remote, from := findRemote(path, map[string]bool{}); remote != "" {
-		return nil, nil, fmt.Errorf("%s refers to %s, which is not on this machine: remote resources are not fetched, put a copy next to it", from, remote)
+	// Whatever happens, the file itself and what it refers to are inputs.
+	if remote := findRemote(path, disk.paths); remote != "" {
+		return nil, nil, fmt.Errorf("%s is not on this machine: remote resources are not fetched, put a copy next to the kustomization", remote)
 	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, dir)
 	if err != nil {
@@ -104,31 +105,31 @@ func build(path string) (objects []Object, inputs []string, err error) {
 }
 
 // findRemote looks for a remote reference in the kustomization file path and
-// in those it uses.
-func findRemote(path string, seen map[string]bool) (ref, from string) {
+// in those it uses. It adds them to seen.
+func findRemote(path string, seen map[string]bool) string {
 	if seen[path] {
-		return "", ""
+		return ""
 	}
 	seen[path] = true
-	data, err := os.ReadFile(path)
+	data, _, err := readLimited(path)
 	if err != nil {
-		return "", ""
+		return "" // kustomize says it better
 	}
 	refs, err := readReferences(path, data)
 	if err != nil {
-		return "", ""
+		return ""
 	}
 	if len(refs.remote) > 0 {
-		return refs.remote[0], path
+		return refs.remote[0]
 	}
 	for _, dir := range refs.dirs {
 		for _, name := range konfig.RecognizedKustomizationFileNames() {
-			if ref, from := findRemote(filepath.Join(dir, name), seen); ref != "" {
-				return ref, from
+			if ref := findRemote(filepath.Join(dir, name), seen); ref != "" {
+				return ref
 			}
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // buildFault gives an error of kustomize the line of the YAML in it, if one.

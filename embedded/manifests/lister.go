@@ -44,6 +44,10 @@ type lister struct {
 	// created after the reading wakes; a non-empty name says that only this
 	// entry of the directory matters.
 	watch func(dir, name string)
+	// lost, if not nil, says whether dir had a kustomization a moment ago. It is not
+	// looked into then: while an editor replaces the file, or the directory is
+	// being removed, its other files are still not manifests.
+	lost func(dir string) bool
 }
 
 // list walks roots.
@@ -99,6 +103,10 @@ func (l *lister) dir(t *tree, path, shown, real string, above []string, seen map
 				return
 			}
 		}
+	}
+	if l.lost != nil && l.lost(path) {
+		t.unread = append(t.unread, path)
+		return
 	}
 	above = append(slices.Clip(above), real)
 	for _, e := range entries {

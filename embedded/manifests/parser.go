@@ -188,7 +188,7 @@ func parseYAML(text []byte) document {
 	first := firstLine(text)
 	raw, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return document{faults: yamlFaults(err, first)}
+		return document{faults: yamlFaults(err, first, 1+bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")))}
 	}
 	var value any
 	if err := utiljson.Unmarshal(raw, &value); err != nil {
@@ -393,8 +393,8 @@ var (
 )
 
 // yamlFaults turns an error of the YAML library, which may list several
-// problems, into faults with lines.
-func yamlFaults(err error, first int) []Fault {
+// problems, into faults with lines between the first and the last of the text.
+func yamlFaults(err error, first, last int) []Fault {
 	text := oneLine(err.Error())
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: "} {
 		text = strings.TrimPrefix(text, prefix)
@@ -414,6 +414,7 @@ func yamlFaults(err error, first int) []Fault {
 		if oneEarly.MatchString(message) {
 			line++
 		}
+		line = min(line, last)
 		byLine[line] = Fault{Line: line, Message: message}
 	}
 	faults := make([]Fault, 0, len(byLine))

@@ -147,6 +147,8 @@ type state struct {
 	// held says why nothing from a path may be deleted, or is empty.
 	held    func(path string) string
 	changed func(path string) time.Time
+	// leaving are namespaces and CRDs that were pruned and still exist.
+	leaving map[Key]bool
 	// base are the objects that exist without the directory.
 	base map[Key]*unstructured.Unstructured
 	// check is run on what is to be applied.
@@ -197,6 +199,9 @@ func (p *Plan) collect(s state) (map[Key]place, provided) {
 			p.total++
 			at := place{source: source, object: object, key: object.key()}
 			at.kind, at.known = s.kind(object.Unstructured.GroupVersionKind())
+			if at.known && len(s.leaving) > 0 && s.leaving[crdKey(at.kind)] {
+				at.known = false
+			}
 			at.key = scoped(at)
 			switch at.key.GroupKind() {
 			case namespaceKind:
@@ -255,6 +260,11 @@ func (p *Plan) decide(s state, at place, coming provided) {
 		} else {
 			p.stuck = append(p.stuck, shown)
 		}
+		return
+	}
+	if ns := at.key.Namespace; ns != "" && s.leaving[Key{Kind: namespaceKind.Kind, Name: ns}] {
+		shown.Message = fmt.Sprintf("namespace %q is being deleted; the object is applied when it exists again", ns)
+		p.Waiting = append(p.Waiting, shown)
 		return
 	}
 	record, recorded := s.records[at.key]
@@ -376,6 +386,11 @@ var (
 	namespaceKind = schema.GroupKind{Kind: "Namespace"}
 	crdKind       = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 )
+
+// crdKey is the key of the CRD that brings a kind.
+func crdKey(k kind) Key {
+	return Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: k.gvr.Resource + "." + k.gvr.Group}
+}
 
 // definedKind is the kind that a CRD brings.
 func definedKind(crd *unstructured.Unstructured) (schema.GroupKind, bool) {

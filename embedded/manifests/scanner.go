@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/kustomize/api/konfig"
 )
 
 // clockGrain is how young a file may be for a second write of the same size to
@@ -49,18 +51,23 @@ type scan struct {
 	// or without a change.
 	saved map[string]bool
 	gone  map[string]time.Time
+	// retry is when to scan again though nothing changes; zero: never.
+	retry time.Time
 }
 
 // file is what is remembered about a path between scans.
 type file struct {
-	source   *Source
-	info     fs.FileInfo
-	readAt   time.Time
-	sum      [sha256.Size]byte
-	hasSum   bool
-	docs     documents
-	inputs   map[string]fs.FileInfo // of a kustomization; nil for those that are not there
-	refs     references
+	source *Source
+	info   fs.FileInfo
+	readAt time.Time
+	sum    [sha256.Size]byte
+	hasSum bool
+	docs   documents
+	// inputs of a kustomization, nil for those that are not there.
+	inputs        map[string]fs.FileInfo
+	refs          references
+	kustomization bool
+	// lastGone is when the path was first missed; zero while it is there.
 	lastGone time.Time
 }
 
@@ -71,20 +78,51 @@ type scanner struct {
 	now    func() time.Time
 	files  map[string]*file
 	first  bool
+	retry  time.Time
 }
 
 func newScanner(roots []root, exclude []string, watch func(dir, name string), now func() time.Time) *scanner {
-	return &scanner{
+	s := &scanner{
 		roots:  roots,
 		lister: lister{exclude: exclude, watch: watch},
 		now:    now,
 		files:  map[string]*file{},
 		first:  true,
 	}
+	s.lister.lost = s.lostKustomization
+	return s
+}
+
+// lostKustomization reports whether dir lost its kustomization less than the
+// settle time ago.
+func (s *scanner) lostKustomization(dir string) bool {
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		if known := s.files[filepath.Join(dir, name)]; known != nil && known.kustomization && s.justGone(known) {
+			return true
+		}
+	}
+	return false
+}
+
+// justGone notes that a path is missing, and reports whether that is new.
+func (s *scanner) justGone(known *file) bool {
+	now := s.now()
+	if known.lastGone.IsZero() {
+		known.lastGone = now
+	}
+	settled := known.lastGone.Add(settleTime)
+	if !now.Before(settled) {
+		return false
+	}
+	if s.retry.IsZero() || settled.Before(s.retry) {
+		s.retry = settled
+	}
+	return true
 }
 
 // scan lists the roots and reads what changed.
 func (s *scanner) scan() *scan {
+	s.retry = time.Time{}
 	t := s.lister.list(s.roots)
 	result := &scan{
 		byPath: make(map[string]*Source, len(t.files)),
@@ -105,12 +143,7 @@ func (s *scanner) scan() *scan {
 	for _, f := range t.files {
 		add(f, s.readFile(f))
 	}
-	used := map[string]bool{}
-	for _, f := range t.kustomizations {
-		for _, dir := range s.readReferences(f).dirs {
-			used[dir] = true
-		}
-	}
+	used := s.used(t)
 	for _, f := range t.kustomizations {
 		real, err := filepath.EvalSymlinks(filepath.Dir(f.path))
 		if err == nil && used[real] || s.files[f.path].refs.component {
@@ -142,13 +175,36 @@ func (s *scanner) scan() *scan {
 	}
 	slices.SortFunc(result.sources, func(a, b *Source) int { return strings.Compare(a.Path, b.Path) })
 	s.first = false
+	result.retry = s.retry
 	return result
+}
+
+// used are the real paths of directories that a kustomization refers to, also
+// one that went a moment ago: what it used may go next.
+func (s *scanner) used(t *tree) map[string]bool {
+	used := map[string]bool{}
+	there := map[string]bool{}
+	for _, f := range t.kustomizations {
+		there[f.path] = true
+		for _, dir := range s.readReferences(f).dirs {
+			used[dir] = true
+		}
+	}
+	for path, known := range s.files {
+		if !known.kustomization || there[path] || !s.justGone(known) {
+			continue
+		}
+		for _, dir := range known.refs.dirs {
+			used[dir] = true
+		}
+	}
+	return used
 }
 
 // forget drops the memory of paths that no record names any more.
 func (s *scanner) forget(needed map[string]bool) {
 	for path, known := range s.files {
-		if !known.lastGone.IsZero() && !needed[path] {
+		if !known.lastGone.IsZero() && !needed[path] && !s.now().Before(known.lastGone.Add(settleTime)) {
 			delete(s.files, path)
 		}
 	}
@@ -246,6 +302,7 @@ func readLimited(path string) ([]byte, fs.FileInfo, error) {
 // file.
 func (s *scanner) readReferences(f found) references {
 	known := s.known(f.path)
+	known.kustomization, known.lastGone = true, time.Time{}
 	data, _, err := readLimited(f.path)
 	if err != nil {
 		return known.refs

@@ -32,7 +32,10 @@ const (
 	laterEvery = 500 * time.Millisecond
 )
 
-var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+var (
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	definitions = schema.GroupVersionResource{Group: crdKind.Group, Version: "v1", Resource: "customresourcedefinitions"}
+)
 
 // Syncer applies directories of manifests, and follows their changes.
 type Syncer struct {
@@ -51,6 +54,7 @@ type Syncer struct {
 	base     map[Key]*unstructured.Unstructured
 	failures map[Key]failure
 	drift    map[Key]Drift
+	leaving  map[Key]bool
 	// shown is where each desired object is written, for messages.
 	shown   map[Key]Fault
 	started time.Time
@@ -68,6 +72,7 @@ func New(cfg Config) *Syncer {
 		base:     map[Key]*unstructured.Unstructured{},
 		failures: map[Key]failure{},
 		drift:    map[Key]Drift{},
+		leaving:  map[Key]bool{},
 	}
 	for _, u := range cfg.Base {
 		s.base[keyOf(u)] = u
@@ -252,6 +257,9 @@ func (s *Syncer) pass(ctx context.Context) time.Time {
 		return s.cfg.now().Add(time.Second)
 	}
 	plan := makePlan(s.state(ctx, sc))
+	if !sc.retry.IsZero() {
+		plan.retryAt(sc.retry)
+	}
 	s.printer.plan(plan)
 	done, err := s.execute(ctx, plan)
 	if ctx.Err() != nil {
@@ -269,6 +277,9 @@ func (s *Syncer) pass(ctx context.Context) time.Time {
 
 // refresh asks the API server for what the plan depends on.
 func (s *Syncer) refresh(ctx context.Context, sc *scan, first bool) error {
+	if err := s.awaitLeaving(ctx); err != nil {
+		return err
+	}
 	var gvks []schema.GroupVersionKind
 	for _, source := range sc.sources {
 		for _, o := range source.Objects {
@@ -363,7 +374,7 @@ func (s *Syncer) state(ctx context.Context, sc *scan) state {
 			}
 			return ""
 		},
-		changed: sc.changed, base: s.base, check: s.cfg.Check,
+		changed: sc.changed, leaving: s.leaving, base: s.base, check: s.cfg.Check,
 	}
 }
 
