@@ -1,0 +1,154 @@
+package routes
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// policy-inbound 8.4. An empty want is an error.
+func TestHTTPMatches(t *testing.T) {
+	for _, row := range []struct{ name, match, want string }{
+		{"nothing", `{}`, `{}`},
+		{"path without type and value", `{path: {}}`, `{"path":{"prefix":"/"}}`},
+		{"path prefix", `{path: {type: PathPrefix, value: /a}}`, `{"path":{"prefix":"/a"}}`},
+		{"path exact", `{path: {type: Exact, value: /a}}`, `{"path":{"exact":"/a"}}`},
+		{"path exact without value", `{path: {type: Exact}}`, `{"path":{"exact":"/"}}`},
+		{"path regex", `{path: {type: RegularExpression, value: "a.*b"}}`, `{"path":{"regex":"a.*b"}}`},
+		{"relative prefix", `{path: {value: a}}`, ``},
+		{"relative exact", `{path: {type: Exact, value: a/b}}`, ``},
+		{"regex that does not compile", `{path: {type: RegularExpression, value: "a("}}`, ``},
+		{"P311 unknown path type", `{path: {type: Glob, value: /a}}`, ``},
+		{"header", `{headers: [{name: X-Foo, value: "a b"}]}`, `{"headers":[{"name":"x-foo","exact":"YSBi"}]}`},
+		{"header regex", `{headers: [{name: X, type: RegularExpression, value: "[a-z]+"}]}`, `{"headers":[{"name":"x","regex":"[a-z]+"}]}`},
+		{"header name", `{headers: [{name: "a b", value: x}]}`, ``},
+		{"header value", `{headers: [{name: a, value: "ü"}]}`, ``},
+		{"header type", `{headers: [{name: a, type: Prefix, value: x}]}`, ``},
+		{"query", `{queryParams: [{name: Q, value: v}, {name: r, type: RegularExpression, value: "v+"}]}`, `{"queryParams":[{"name":"Q","exact":"v"},{"name":"r","regex":"v+"}]}`},
+		{"query regex", `{queryParams: [{name: r, type: RegularExpression, value: "("}]}`, ``},
+		{"method", `{method: GET}`, `{"method":{"registered":"GET"}}`},
+		{"method", `{method: TRACE}`, `{"method":{"registered":"TRACE"}}`},
+		{"unknown method", `{method: QUERY}`, ``},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var match gatewayv1.HTTPRouteMatch
+			read(t, row.match, &match)
+			got, err := HTTPMatches([]gatewayv1.HTTPRouteMatch{match})
+			if len(got) == 0 {
+				check(t, row.want, nil, err)
+				return
+			}
+			check(t, row.want, got[0], err)
+		})
+	}
+}
+
+func TestGRPCMatches(t *testing.T) {
+	for _, row := range []struct{ name, match, want string }{
+		{"no method", `{}`, `{"rpc":{}}`},
+		{"headers only", `{headers: [{name: A, value: b}]}`, `{"rpc":{},"headers":[{"name":"a","exact":"Yg=="}]}`},
+		{"service", `{method: {service: s}}`, `{"rpc":{"service":"s"}}`},
+		{"service and method", `{method: {type: Exact, service: s, method: m}}`, `{"rpc":{"service":"s","method":"m"}}`},
+		{"P67 regex", `{method: {type: RegularExpression, service: s}}`, ``},
+		{"unknown type", `{method: {type: Prefix, service: s}}`, ``},
+		{"header regex", `{headers: [{name: A, type: RegularExpression, value: "("}]}`, ``},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var match gatewayv1.GRPCRouteMatch
+			read(t, row.match, &match)
+			got, err := GRPCMatches([]gatewayv1.GRPCRouteMatch{match})
+			if len(got) == 0 {
+				check(t, row.want, nil, err)
+				return
+			}
+			check(t, row.want, got[0], err)
+		})
+	}
+}
+
+func TestHosts(t *testing.T) {
+	got := Hosts([]gatewayv1.Hostname{"*.a.b", "Web.example", "*"})
+	want := []string{`{"suffix":{"reverseLabels":["b","a"]}}`, `{"exact":"Web.example"}`, `{"exact":"*"}`}
+	for i, host := range got {
+		check(t, want[i], host, nil)
+	}
+}
+
+// policy-inbound 8.5, P180 and P183.
+func TestFilters(t *testing.T) {
+	for _, row := range []struct{ name, filter, want string }{
+		{"empty request modifier", `{requestHeaderModifier: {}}`, `{"add":{},"set":{}}`},
+		{"request modifier", `{requestHeaderModifier: {set: [{name: Foo, value: a}], add: [{name: B, value: c}, {name: A, value: d}], remove: [Baz]}}`,
+			`{"add":{"headers":[{"name":"b","value":"Yw=="},{"name":"a","value":"ZA=="}]},"set":{"headers":[{"name":"foo","value":"YQ=="}]},"remove":["baz"]}`},
+		{"bad name", `{requestHeaderModifier: {set: [{name: "a:", value: a}]}}`, ``},
+		{"bad value", `{requestHeaderModifier: {add: [{name: a, value: "a\nb"}]}}`, ``},
+		{"bad removal", `{requestHeaderModifier: {remove: [""]}}`, ``},
+		{"response modifier", `{responseHeaderModifier: {remove: [A]}}`, `{"add":{},"set":{},"remove":["a"]}`},
+		{"bad response modifier", `{responseHeaderModifier: {remove: ["("]}}`, ``},
+		{"redirect", `{requestRedirect: {scheme: http, hostname: host, path: {type: ReplacePrefixMatch, replacePrefixMatch: /path}, port: 5555, statusCode: 302}}`,
+			`{"scheme":{"registered":"HTTP"},"host":"host","path":{"prefix":"/path"},"port":5555,"status":302}`},
+		{"empty redirect", `{requestRedirect: {}}`, `{"status":200}`},
+		{"redirect to a full path", `{requestRedirect: {scheme: https, path: {replaceFullPath: /f, replacePrefixMatch: /p}, port: 70000}}`,
+			`{"scheme":{"registered":"HTTPS"},"path":{"full":"/f"},"status":200}`},
+		{"P52 relative path", `{requestRedirect: {path: {replaceFullPath: foo/bar}}}`, ``},
+		{"path without replacement", `{requestRedirect: {path: {type: ReplaceFullPath}}}`, ``},
+		{"unknown scheme", `{requestRedirect: {scheme: ftp}}`, ``},
+		{"bad status", `{requestRedirect: {statusCode: 99}}`, ``},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var filter gatewayv1.HTTPRouteFilter
+			read(t, row.filter, &filter)
+			var got proto.Message
+			var err error
+			switch {
+			case filter.RequestHeaderModifier != nil:
+				got, err = RequestHeaderModifier(filter.RequestHeaderModifier)
+			case filter.ResponseHeaderModifier != nil:
+				got, err = ResponseHeaderModifier(filter.ResponseHeaderModifier)
+			default:
+				got, err = RequestRedirect(filter.RequestRedirect)
+			}
+			check(t, row.want, got, err)
+		})
+	}
+}
+
+func read(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check compares a message with JSON; an empty want is an error.
+func check(t *testing.T, want string, got proto.Message, err error) {
+	t.Helper()
+	if want == "" {
+		if err == nil {
+			t.Fatalf("no error, but %v", got)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := protojson.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b any
+	if err := json.Unmarshal([]byte(want), &a); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &b); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Error(diff)
+	}
+}
