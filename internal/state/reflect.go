@@ -156,6 +156,9 @@ func (k *sink) decode(obj any) (string, any, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
 		return key, nil, err
 	}
+	if err := checkEnums(typed); err != nil {
+		return key, nil, err
+	}
 	return key, typed, nil
 }
 
