@@ -26,6 +26,14 @@ type Problem struct {
 	Warning bool
 }
 
+// Base is an object that another part keeps in the API server, such as a built-in
+// CRD.
+type Base struct {
+	Object *unstructured.Unstructured
+	// FieldManager is that part's; a restored object is as if it had written it.
+	FieldManager string
+}
+
 // Config is what a Syncer needs.
 type Config struct {
 	// Dirs are directories or single files, as the user named them.
@@ -38,10 +46,9 @@ type Config struct {
 	Sync bool
 	// Exclude are paths inside Dirs that hold no manifests. StateDir is always one.
 	Exclude []string
-	// Base are objects that exist without Dirs, such as built-in CRDs. Where a
-	// manifest has one of them, it is not deleted with the manifest, but
-	// restored to what Base has.
-	Base []*unstructured.Unstructured
+	// Base are objects that exist without Dirs. Where a manifest has one of them, it
+	// is not deleted with the manifest, but restored to what Base has.
+	Base []Base
 	// StatusOwners names, by kind, the part that writes the status, which a manifest
 	// then may not. Nil: DefaultStatusOwners.
 	StatusOwners map[schema.GroupKind]string

@@ -108,6 +108,9 @@ func (s *Syncer) settle(ctx context.Context, o outcome, done *tally) {
 		}
 		return
 	}
+	if o.sharedWith != "" {
+		s.printer.line("%s is not deleted, as %s applied it too", step.Object, o.sharedWith)
+	}
 	done.pruned++
 	s.pruned++
 	s.inv.drop(step.Object)

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
@@ -47,6 +46,8 @@ type outcome struct {
 	// warnings are the server's; ignoredStatus names the part whose the status is.
 	warnings      []string
 	ignoredStatus string
+	// sharedWith is the other manager because of whom the object was not deleted.
+	sharedWith string
 }
 
 // run executes steps that are sorted by wave, and calls done for each, one at a
@@ -85,7 +86,7 @@ func (x *executor) step(ctx context.Context, step Step) outcome {
 	case Apply:
 		x.apply(ctx, &result)
 	default:
-		result.err = x.remove(ctx, step)
+		result.err = x.remove(ctx, &result)
 	}
 	result.warnings = sink.list()
 	return result
@@ -186,7 +187,8 @@ func (x *executor) resource(k kind, namespace string) metadata.ResourceInterface
 }
 
 // remove deletes, restores or releases.
-func (x *executor) remove(ctx context.Context, step Step) error {
+func (x *executor) remove(ctx context.Context, result *outcome) error {
+	step := result.step
 	served, ok, err := x.kinds.anyVersion(ctx, step.gvk)
 	if err != nil {
 		return err
@@ -195,29 +197,75 @@ func (x *executor) remove(ctx context.Context, step Step) error {
 		return nil // the objects went with their kind
 	}
 	step.kind = served
-	switch step.Action {
-	case Restore:
-		body := maps.Clone(step.object.Object)
-		if served.status {
-			delete(body, "status")
-		}
-		_, err = x.patch(ctx, step, body)
-	case Release:
-		// An apply that names no field gives up all that we own.
-		_, err = x.patch(ctx, step, map[string]any{
-			"apiVersion": served.gvr.GroupVersion().String(),
-			"kind":       step.gvk.Kind,
-			"metadata":   map[string]any{"name": step.Object.Name},
-		})
-	default:
-		background := metav1.DeletePropagationBackground
-		err = x.resource(served, step.Object.Namespace).Delete(ctx, step.Object.Name,
-			metav1.DeleteOptions{PropagationPolicy: &background, DryRun: x.dryRunOption()})
+	if step.Action == Restore {
+		return ignoreNotFound(x.restore(ctx, step))
 	}
-	if isGone(err) {
-		return nil
+	resource := x.resource(served, step.Object.Namespace)
+	live, err := resource.Get(ctx, step.Object.Name, metav1.GetOptions{})
+	if err != nil {
+		return ignoreNotFound(err)
 	}
+	if other := otherApplier(live.ManagedFields); step.Action == Release || other != "" {
+		result.sharedWith = other
+		return ignoreNotFound(x.release(ctx, step))
+	}
+	background := metav1.DeletePropagationBackground
+	return ignoreNotFound(resource.Delete(ctx, step.Object.Name, metav1.DeleteOptions{
+		PropagationPolicy: &background, DryRun: x.dryRunOption(), Preconditions: &metav1.Preconditions{UID: &live.UID},
+	}))
+}
+
+// release gives up what we own, by an apply that names no field.
+func (x *executor) release(ctx context.Context, step Step) error {
+	_, err := x.patch(ctx, step, map[string]any{
+		"apiVersion": step.kind.gvr.GroupVersion().String(),
+		"kind":       step.gvk.Kind,
+		"metadata":   map[string]any{"name": step.Object.Name},
+	})
 	return err
+}
+
+// restore replaces what the object has by what its base has, in the name of the base's manager
+// and with no trace of ours: that part goes on as if no manifest had been there.
+func (x *executor) restore(ctx context.Context, step Step) error {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	object := step.object.Object
+	var patch []operation
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		switch name {
+		case "apiVersion", "kind", "metadata", "status":
+		default:
+			patch = append(patch, operation{"add", "/" + name, object[name]})
+		}
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	for _, name := range []string{"labels", "annotations"} {
+		value, _ := metadata[name].(map[string]any)
+		patch = append(patch, operation{"add", "/metadata/" + name, value})
+	}
+	patch = append(patch, operation{"add", "/metadata/managedFields", []any{map[string]any{}}})
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode as JSON: %w", err)
+	}
+	_, err = x.resource(step.kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.JSONPatchType, data,
+		metav1.PatchOptions{FieldManager: step.manager, DryRun: x.dryRunOption()})
+	return err
+}
+
+// otherApplier is the name of another manager that applied the object, who still
+// wants it then.
+func otherApplier(managed []metav1.ManagedFieldsEntry) string {
+	for _, entry := range managed {
+		if entry.Manager != FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
+			return entry.Manager
+		}
+	}
+	return ""
 }
 
 // ownFields is a hash of the fields that we own apart from the status.
@@ -275,6 +323,3 @@ func (warningHandler) HandleWarningHeaderWithContext(ctx context.Context, code i
 		sink.text = append(sink.text, text)
 	}
 }
-
-// keyOf is the key of a base object, whose namespace is always written out.
-func keyOf(u *unstructured.Unstructured) Key { return Object{Unstructured: u}.key() }

@@ -103,6 +103,13 @@ func (f *fakeAPI) edit(key Key) {
 	f.objects[key]["fields"] = `{"f:other":{}}`
 }
 
+// share adds another manager who applied the object.
+func (f *fakeAPI) share(key Key, manager string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.objects[key]["sharedWith"] = manager
+}
+
 func (f *fakeAPI) remove(key Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,6 +184,10 @@ func (f *fakeAPI) object(w http.ResponseWriter, r *http.Request, gv string, path
 	}
 	key := Key{Group: group, Kind: kind, Namespace: namespace, Name: path[1]}
 	var body map[string]any
+	if r.Method == http.MethodPatch && r.Header.Get("Content-Type") == string(types.JSONPatchType) {
+		f.restore(w, r, key)
+		return
+	}
 	if r.Method == http.MethodPatch {
 		data, err := io.ReadAll(r.Body)
 		if err != nil || json.Unmarshal(data, &body) != nil {
@@ -270,6 +281,26 @@ func (f *fakeAPI) apply(w http.ResponseWriter, r *http.Request, key Key, body ma
 	f.answer(w, http.StatusOK, f.metaOf(key, f.objects[key]))
 }
 
+// restore is a JSON patch that sets top-level fields.
+func (f *fakeAPI) restore(w http.ResponseWriter, r *http.Request, key Key) {
+	var patch []struct {
+		Path  string
+		Value any
+	}
+	if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
+		f.fail(w, http.StatusBadRequest, err.Error(), nil)
+		return
+	}
+	f.log = append(f.log, "PATCH "+key.String()+" by "+r.URL.Query().Get("fieldManager"))
+	for _, op := range patch {
+		if name := strings.TrimPrefix(op.Path, "/"); !strings.Contains(name, "/") {
+			f.objects[key][name] = op.Value
+		}
+	}
+	delete(f.objects[key], "fields")
+	f.answer(w, http.StatusOK, f.meta(key))
+}
+
 func (f *fakeAPI) meta(key Key) metav1.PartialObjectMetadata { return f.metaOf(key, f.objects[key]) }
 
 func (f *fakeAPI) metaOf(key Key, object map[string]any) metav1.PartialObjectMetadata {
@@ -287,6 +318,9 @@ func (f *fakeAPI) metaOf(key Key, object map[string]any) metav1.PartialObjectMet
 			{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}},
 			{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}},
 		}
+	}
+	if manager, ok := object["sharedWith"].(string); ok {
+		m.ManagedFields = append(m.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply})
 	}
 	return m
 }

@@ -19,7 +19,7 @@ const settleTime = time.Second
 type Action string
 
 // The actions. Restore and release are what prune means for objects that exist
-// without the directory.
+// without the directory: they get back what they were, or lose what manifests gave them.
 const (
 	Apply   Action = "apply"
 	Prune   Action = "prune"
@@ -41,8 +41,10 @@ type Step struct {
 	object *unstructured.Unstructured
 	hash   string
 	kind   kind
-	before Record // the zero value for a new object
-	again  bool   // it failed before, and nothing was changed since
+	// manager is the one for which an object is restored.
+	manager string
+	before  Record // the zero value for a new object
+	again   bool   // it failed before, and nothing was changed since
 }
 
 // Plan is the difference between the directories and the inventory. It is an
@@ -150,7 +152,7 @@ type state struct {
 	// leaving are namespaces and CRDs that were pruned and still exist.
 	leaving map[Key]bool
 	// base are the objects that exist without the directory.
-	base map[Key]*unstructured.Unstructured
+	base map[Key]Base
 	// check is run on what is to be applied.
 	check func(*unstructured.Unstructured) []Problem
 }
@@ -332,8 +334,8 @@ func (p *Plan) prune(s state, desired map[Key]place) {
 			Action: Prune, Object: key, File: record.File, path: record.File, before: record,
 			gvk: key.GroupKind().WithVersion(record.Version),
 		}
-		if base := s.base[key]; base != nil {
-			step.Action, step.object, step.gvk = Restore, base, base.GroupVersionKind()
+		if base, ok := s.base[key]; ok {
+			step.Action, step.object, step.manager, step.gvk = Restore, base.Object, base.FieldManager, base.Object.GroupVersionKind()
 		} else if undeletable(key) {
 			step.Action = Release
 		}

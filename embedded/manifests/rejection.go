@@ -87,8 +87,14 @@ func rejectedField(message string, details *metav1.StatusDetails) string {
 	return ""
 }
 
-// isGone reports that there is nothing left to delete.
-func isGone(err error) bool { return apierrors.IsNotFound(err) }
+// ignoreNotFound is for what should be gone. A conflict says that the object of
+// that name is another one by now, which is not ours.
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
 
 // isKindGone reports that the server no longer serves the resource at all.
 func isKindGone(err error) bool {

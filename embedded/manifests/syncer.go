@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -51,7 +50,7 @@ type Syncer struct {
 	executor *executor
 	printer  *printer
 	inv      *inventory
-	base     map[Key]*unstructured.Unstructured
+	base     map[Key]Base
 	failures map[Key]failure
 	drift    map[Key]Drift
 	leaving  map[Key]bool
@@ -69,13 +68,13 @@ func New(cfg Config) *Syncer {
 	s := &Syncer{
 		cfg:      cfg,
 		printer:  newPrinter(cfg.Out, cfg.now),
-		base:     map[Key]*unstructured.Unstructured{},
+		base:     map[Key]Base{},
 		failures: map[Key]failure{},
 		drift:    map[Key]Drift{},
 		leaving:  map[Key]bool{},
 	}
-	for _, u := range cfg.Base {
-		s.base[keyOf(u)] = u
+	for _, b := range cfg.Base {
+		s.base[Object{Unstructured: b.Object}.key()] = b
 	}
 	s.status.Store(&Status{})
 	return s
@@ -296,10 +295,6 @@ func (s *Syncer) refresh(ctx context.Context, sc *scan, first bool) error {
 		return err
 	}
 	if first {
-		for key := range s.base {
-			// Whoever installs the base may have done so again.
-			s.inv.unsettle(func(r Record) bool { return r.Key == key })
-		}
 		return s.putBack(ctx, func(Record) bool { return true })
 	}
 	if len(sc.saved) == 0 {

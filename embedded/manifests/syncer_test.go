@@ -825,15 +825,10 @@ func TestBase(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	b.edit = func(cfg *Config) { cfg.Base = []*unstructured.Unstructured{parsed[0].Unstructured} }
+	b.edit = func(cfg *Config) { cfg.Base = []Base{{parsed[0].Unstructured, "keeper"}} }
 	b.write("x.yaml", docs(cm("built-in", "mine"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {a: b}}\n"))
 	b.start()
 	b.data("built-in", "mine")
-	b.stop()
-	b.start()
-	if got := b.api.requests("APPLY ConfigMap ns/built-in"); len(got) != 2 {
-		t.Errorf("not applied again over the base: %v", got)
-	}
 	must(t, os.Remove(b.path("x.yaml")))
 	b.data("built-in", "base")
 	b.eventually("the namespace is released", func() bool {
@@ -843,8 +838,24 @@ func TestBase(t *testing.T) {
 		return !has
 	})
 	b.inSync()
-	if deletes := b.api.requests("DELETE"); len(deletes) > 0 {
-		t.Errorf("deleted: %v", deletes)
+	if diff := cmp.Diff([]string{"PATCH ConfigMap ns/built-in by keeper"}, append(b.api.requests("PATCH"), b.api.requests("DELETE")...)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestShared: what somebody else applied as well is not deleted.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("x.yaml", docs(cm("a", "1"), cm("b", "1")))
+	b.start()
+	b.api.share(configMap("a"), "somebody")
+	must(t, os.Remove(b.path("x.yaml")))
+	b.hasNot(configMap("b"))
+	b.prints("ConfigMap ns/a is not deleted, as somebody applied it too")
+	b.inSync()
+	if b.api.get(configMap("a")) == nil {
+		t.Error("deleted")
 	}
 }
 
