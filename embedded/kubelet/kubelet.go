@@ -178,7 +178,7 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	defer factory.Shutdown() // waits for the informers, which end with ctx
 	defer cancel()
 	factory.StartWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !cache.WaitFor(ctx, "", synced...) { // unlike WaitForCacheSync it does not poll
 		return ctx.Err()
 	}
 	if err := k.addresses.restore(remembered); err != nil {
@@ -241,7 +241,7 @@ func (k *Kubelet) step(ctx context.Context, next item) {
 const byNode = "node"
 
 // subscribe sets the informers up and returns what to wait for.
-func (k *Kubelet) subscribe(factory informers.SharedInformerFactory) ([]cache.InformerSynced, error) {
+func (k *Kubelet) subscribe(factory informers.SharedInformerFactory) ([]cache.DoneChecker, error) {
 	pods, nodes := factory.Core().V1().Pods(), factory.Core().V1().Nodes()
 	err := pods.Informer().AddIndexers(cache.Indexers{byNode: func(object any) ([]string, error) {
 		return []string{object.(*corev1.Pod).Spec.NodeName}, nil
@@ -274,7 +274,7 @@ func (k *Kubelet) subscribe(factory informers.SharedInformerFactory) ([]cache.In
 	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}
-	return []cache.InformerSynced{podEvents.HasSynced, nodeEvents.HasSynced}, nil
+	return []cache.DoneChecker{podEvents.HasSyncedChecker(), nodeEvents.HasSyncedChecker()}, nil
 }
 
 // last is the last known state of a deleted object.
