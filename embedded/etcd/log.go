@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// logCore passes etcd's log to slog. What etcd calls information is debugging
-// here, and its warnings are information: it is alone and meant to be quiet.
+// logCore passes etcd's log to slog at lower levels: much of what it warns of is
+// meant for clusters of several members, and its errors at a stop are none.
 type logCore struct {
 	log    *slog.Logger
 	fields []zapcore.Field
@@ -26,10 +26,8 @@ func level(l zapcore.Level) slog.Level {
 	case l >= zapcore.DPanicLevel:
 		return slog.LevelError
 	case l == zapcore.ErrorLevel:
-		return slog.LevelWarn
-	case l == zapcore.WarnLevel:
 		return slog.LevelInfo
-	case l == zapcore.InfoLevel:
+	case l >= zapcore.InfoLevel:
 		return slog.LevelDebug
 	default:
 		return slog.LevelDebug - 4

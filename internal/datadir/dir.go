@@ -23,9 +23,10 @@ const lockWait = time.Second
 
 // The files of a data directory.
 const (
-	lockFile       = "lock"
-	versionFile    = "version"
-	runFile        = "run.json"
+	lockFile    = "lock"
+	versionFile = "version"
+	// RunFileName is that of the description of the running instance.
+	RunFileName    = "run.json"
 	kubeconfigFile = "kubeconfig"
 	etcdDir        = "etcd"
 	keysDir        = "keys"
@@ -171,7 +172,7 @@ func (d *Dir) EtcdDir() string { return filepath.Join(d.path, etcdDir) }
 func (d *Dir) KeysDir() string { return filepath.Join(d.path, keysDir) }
 
 // RunFile describes the running instance to other programs.
-func (d *Dir) RunFile() string { return filepath.Join(d.path, runFile) }
+func (d *Dir) RunFile() string { return filepath.Join(d.path, RunFileName) }
 
 // Kubeconfig is the path of the kubeconfig of the running instance.
 func (d *Dir) Kubeconfig() string { return filepath.Join(d.path, kubeconfigFile) }

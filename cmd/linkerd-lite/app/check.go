@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/admin"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+)
+
+const checkInterval = 100 * time.Millisecond
+
+func newCheckCommand() *cobra.Command {
+	var (
+		dataDir string
+		wait    time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say whether the running instance is ready, part by part",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), max(wait, checkInterval))
+			defer cancel()
+			info, readiness, err := waitReady(ctx, dataDir)
+			if info != nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "instance %s, process %d\n", info.DataDir, info.PID)
+			}
+			if readiness != nil {
+				for _, part := range readiness.Parts {
+					fmt.Fprintln(cmd.OutOrStdout(), checkLine(part))
+				}
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "ready")
+			return nil
+		},
+	}
+	addDataDirFlag(cmd.Flags(), &dataDir)
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance that is ready")
+	return cmd
+}
+
+func checkLine(part lifecycle.Status) string {
+	mark := "√"
+	switch {
+	case part.Error != "":
+		return "× " + part.Name + ": " + part.Error
+	case part.State == lifecycle.Waiting || part.State == lifecycle.Starting || part.State == lifecycle.Stopping:
+		return "× " + part.Name + ": " + string(part.State)
+	}
+	return mark + " " + part.Name
+}
+
+// waitReady asks until the instance is ready or ctx ends, and returns the last answer.
+func waitReady(ctx context.Context, dataDir string) (*RunInfo, *admin.Readiness, error) {
+	for {
+		info, readiness, err := askReady(ctx, dataDir)
+		if err == nil {
+			return info, readiness, nil
+		}
+		select {
+		case <-ctx.Done():
+			return info, readiness, err
+		case <-time.After(checkInterval):
+		}
+	}
+}
+
+func askReady(ctx context.Context, dataDir string) (*RunInfo, *admin.Readiness, error) {
+	info, err := findInstance(dataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+info.Addresses["admin"]+"/ready", nil)
+	if err != nil {
+		return info, nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return info, nil, fmt.Errorf("asking the instance: %w", err)
+	}
+	defer response.Body.Close()
+	readiness := &admin.Readiness{}
+	if err := json.NewDecoder(response.Body).Decode(readiness); err != nil {
+		return info, nil, fmt.Errorf("asking the instance: %w", err)
+	}
+	if !readiness.Ready {
+		return info, readiness, fmt.Errorf("not ready")
+	}
+	return info, readiness, nil
+}

@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// killDelay is how long COMMAND has to end after SIGTERM when the instance has failed.
+const killDelay = 2 * time.Second
+
+// apiEnv are the variables that tell COMMAND where what is served.
+var apiEnv = map[string]string{
+	"LINKERD_LITE_DESTINATION_ADDR": "destination",
+	"LINKERD_LITE_POLICY_ADDR":      "policy",
+	"LINKERD_LITE_IDENTITY_ADDR":    "identity",
+	"LINKERD_LITE_ADMIN_ADDR":       "admin",
+}
+
+// runCommand runs COMMAND on our terminal, stops the instance when it has
+// ended, and returns its exit code as an error. SIGINT is COMMAND's: a terminal
+// sends it to both. SIGTERM is passed on.
+func (u *up) runCommand(ctx context.Context) error {
+	cmd := exec.Command(u.command[0], u.command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = u.stdin, u.stdout, u.stderr
+	cmd.Env = u.commandEnv()
+	if path, err := u.lookCommand(cmd.Env); err == nil {
+		cmd.Path, cmd.Err = path, nil
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(&exitError{code: 127, err: fmt.Errorf("starting COMMAND: %w", err)}, u.stopped())
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	forwarded := false
+	for {
+		select {
+		case err := <-exited:
+			if stopErr := u.stopped(); stopErr != nil {
+				return stopErr
+			}
+			return commandResult(err)
+		case failure := <-u.ended:
+			u.end(cmd, exited)
+			if failure == nil {
+				failure = errors.New("stopped while COMMAND was running")
+			}
+			return failure
+		case sig := <-u.signals:
+			switch {
+			case sig == syscall.SIGINT:
+			case forwarded:
+				exitNow(exitSignal + number(sig))
+			default:
+				forwarded = true
+				if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+					u.log.Warn("passing a signal on", "signal", sig, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// end ends COMMAND and waits for it.
+func (u *up) end(cmd *exec.Cmd, exited <-chan error) {
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-exited:
+	case <-time.After(killDelay):
+		_ = cmd.Process.Kill()
+		<-exited
+	}
+}
+
+func commandResult(err error) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &exit):
+		return fmt.Errorf("waiting for COMMAND: %w", err)
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return &exitError{code: exitSignal + int(status.Signal())}
+	}
+	return &exitError{code: exit.ExitCode()}
+}
+
+func (u *up) commandEnv() []string {
+	info := &u.instance.info
+	set := map[string]string{
+		"KUBECONFIG": info.Kubeconfig,
+		dataDirEnv:   info.DataDir,
+	}
+	for name, listener := range apiEnv {
+		if address, ok := info.Addresses[listener]; ok {
+			set[name] = address
+		}
+	}
+	if self, err := os.Executable(); err == nil {
+		set["PATH"] = filepath.Dir(self)
+		if path := os.Getenv("PATH"); path != "" {
+			set["PATH"] += string(os.PathListSeparator) + path
+		}
+	}
+	var env []string
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); set[name] == "" {
+			env = append(env, pair)
+		}
+	}
+	for name, value := range set {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// lookCommand finds COMMAND on the PATH that it will have.
+func (u *up) lookCommand(env []string) (string, error) {
+	name := u.command[0]
+	if strings.ContainsRune(name, os.PathSeparator) {
+		return name, nil
+	}
+	for _, pair := range env {
+		if path, ok := strings.CutPrefix(pair, "PATH="); ok {
+			for _, dir := range filepath.SplitList(path) {
+				if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+					return found, nil
+				}
+			}
+		}
+	}
+	return "", exec.ErrNotFound
+}

@@ -1,0 +1,245 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+)
+
+func newUpCommand() *cobra.Command {
+	var (
+		options clusterOptions
+		logging logOptions
+		output  string
+	)
+	cmd := &cobra.Command{
+		Use:   "up [DIR...] [flags] [-- COMMAND [ARG...]]",
+		Short: "Run a cluster with the manifests of these directories, until Ctrl-C or until COMMAND ends",
+		Long: `Run a cluster in this process, apply the manifests in each DIR and follow their changes.
+
+With -- COMMAND, COMMAND is started once everything has settled, with KUBECONFIG and
+LINKERD_LITE_{DESTINATION,POLICY,IDENTITY,ADMIN}_ADDR in its environment; when it ends,
+the cluster stops, and the exit code is COMMAND's.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dirs, command := args, []string(nil)
+			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+				dirs, command = args[:dash], args[dash:]
+				if len(command) == 0 {
+					return &exitError{code: exitUsage, err: errors.New("no COMMAND after --")}
+				}
+			}
+			if output != "text" && output != "json" {
+				return &exitError{code: exitUsage, err: fmt.Errorf("--output=%s: must be text or json", output)}
+			}
+			options.dirs = dirs
+			if err := options.complete(); err != nil {
+				return &exitError{code: exitUsage, err: err}
+			}
+			if err := checkDirs(dirs); err != nil {
+				return err
+			}
+			log, err := logging.logger(cmd.ErrOrStderr())
+			if err != nil {
+				return &exitError{code: exitUsage, err: err}
+			}
+			up := &up{
+				options: &options,
+				log:     log,
+				command: command,
+				json:    output == "json",
+				stdin:   cmd.InOrStdin(),
+				stdout:  cmd.OutOrStdout(),
+				stderr:  cmd.ErrOrStderr(),
+			}
+			return up.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	options.addFlags(flags)
+	logging.addFlags(flags)
+	flags.StringVarP(&output, "output", "o", "text", "text, or json for one object on standard output once ready")
+	return cmd
+}
+
+func checkDirs(dirs []string) error {
+	for n, dir := range dirs {
+		f, err := os.Open(dir)
+		if err != nil {
+			return fmt.Errorf("manifest directory: %w", err)
+		}
+		info, err := f.Stat()
+		if err == nil && info.IsDir() {
+			_, err = f.Readdirnames(1)
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+		}
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("manifest directory: %w", err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("manifest directory: %s is not a directory", dir)
+		}
+		for _, other := range dirs[:n] {
+			if filepath.Clean(other) == filepath.Clean(dir) {
+				return fmt.Errorf("manifest directory %s is named twice", dir)
+			}
+		}
+	}
+	return nil
+}
+
+// up is one run of the command.
+type up struct {
+	options        *clusterOptions
+	log            *slog.Logger
+	command        []string
+	json           bool
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	began    time.Time
+	signals  chan os.Signal
+	instance *instance
+	// ended gets what the instance's run returned.
+	ended chan error
+	stop  context.CancelFunc
+}
+
+func (u *up) run(ctx context.Context) error {
+	u.began = time.Now()
+	u.signals = make(chan os.Signal, 8)
+	signal.Notify(u.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(u.signals)
+	ctx, u.stop = context.WithCancel(ctx)
+	defer u.stop()
+
+	lastLine := captureLibraryLogs(u.log)
+	instance, err := newInstance(ctx, u.options, u.log, u.partReady)
+	if err != nil {
+		return err
+	}
+	u.instance = instance
+	nameLibraryDeaths(instance.supervisor, lastLine, u.stderr)
+	for _, notice := range instance.notices {
+		u.printf("%s\n", notice)
+	}
+	u.ended = make(chan error, 1)
+	go func() { u.ended <- instance.run(ctx) }()
+	result := u.drive(ctx)
+	if err := instance.close(); err != nil {
+		u.log.Warn("cleaning up", "error", err)
+	}
+	return result
+}
+
+// drive waits for readiness, runs COMMAND if there is one, and returns when
+// the instance has ended.
+func (u *up) drive(ctx context.Context) error {
+	select {
+	case <-u.instance.supervisor.Ready():
+	case err := <-u.ended:
+		return err
+	case sig := <-u.signals:
+		if err := u.stopped(); err != nil {
+			return err
+		}
+		return &exitError{code: exitSignal + number(sig)}
+	}
+	if err := u.announce(); err != nil {
+		return errors.Join(err, u.stopped())
+	}
+	if len(u.command) > 0 {
+		return u.runCommand(ctx)
+	}
+	select {
+	case err := <-u.ended:
+		return err
+	case <-u.signals:
+		return u.stopped()
+	}
+}
+
+// stopped stops the instance; a signal in the meantime ends the process.
+func (u *up) stopped() error {
+	u.stop()
+	select {
+	case err := <-u.ended:
+		return err
+	case sig := <-u.signals:
+		exitNow(exitSignal + number(sig))
+		return nil
+	}
+}
+
+func number(sig os.Signal) int {
+	if s, ok := sig.(syscall.Signal); ok {
+		return int(s)
+	}
+	return 0
+}
+
+func (u *up) printf(format string, args ...any) { fmt.Fprintf(u.stderr, format, args...) }
+
+// partReady prints a line per part.
+func (u *up) partReady(status lifecycle.Status) {
+	u.printf("  %-24s %5.2f s\n", status.Name, status.Start.Seconds())
+}
+
+// announce prints the addresses and writes the final run.json.
+func (u *up) announce() error {
+	info := &u.instance.info
+	info.Ready = true
+	info.ReadySeconds = time.Since(u.began).Seconds()
+	for _, status := range u.instance.supervisor.Status() {
+		info.Parts = append(info.Parts, PartTime{status.Name, status.Start.Seconds(), status.Ready.Seconds()})
+	}
+	if err := info.write(u.instance.dir); err != nil {
+		return err
+	}
+	for _, spec := range listenerSpecs {
+		if address, ok := info.Addresses[spec.name]; ok {
+			u.printf("%-12s %s\n", spec.name, address)
+		}
+	}
+	u.printf("%-12s %s\n", "kubeconfig", info.Kubeconfig)
+	if u.json {
+		encoder := json.NewEncoder(u.stdout)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(info); err != nil {
+			return fmt.Errorf("writing the description: %w", err)
+		}
+	}
+	u.printf("ready in %.2f s\n", info.ReadySeconds)
+	return nil
+}
+
+// nameLibraryDeaths turns the ways in which Kubernetes' code ends a process
+// into named failures. These hooks are process-wide: only a command sets them.
+func nameLibraryDeaths(supervisor *lifecycle.Supervisor, lastLine func() string, stderr io.Writer) {
+	klog.OsExit = func(int) {
+		supervisor.Fail("kubernetes", errors.New(strings.TrimSpace(lastLine())))
+		// Its caller counts on not getting on.
+		runtime.Goexit()
+	}
+	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, value any) {
+		fmt.Fprintf(stderr, "linkerd-lite: kubernetes: panic: %v\n", value)
+	})
+}

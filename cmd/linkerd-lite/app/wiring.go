@@ -1,0 +1,214 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+	"github.com/linkerd-lite/linkerd-lite/embedded/controllers"
+	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/internal/admin"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+)
+
+// stopTimeout bounds the stop; parts that take longer are named.
+const stopTimeout = 10 * time.Second
+
+// instance is a cluster in this process: its data directory, its sockets and
+// its parts. Several can live in one process.
+type instance struct {
+	options    *clusterOptions
+	log        *slog.Logger
+	dir        *datadir.Dir
+	listeners  listeners
+	registry   *prometheus.Registry
+	supervisor *lifecycle.Supervisor
+	info       RunInfo
+	// notices are things to tell the user before the start.
+	notices []string
+	undo    []func() error
+}
+
+// newInstance takes the data directory, binds all addresses and puts the parts
+// together. Nothing runs until run is called; close undoes it.
+func newInstance(ctx context.Context, options *clusterOptions, log *slog.Logger, onReady func(lifecycle.Status)) (*instance, error) {
+	i := &instance{options: options, log: log, registry: prometheus.NewRegistry()}
+	if err := i.prepare(ctx); err != nil {
+		return nil, errors.Join(err, i.close())
+	}
+	parts, err := i.parts()
+	if err == nil {
+		i.supervisor, err = lifecycle.New(lifecycle.Config{Log: log, StopTimeout: stopTimeout, OnReady: onReady}, parts...)
+	}
+	if err != nil {
+		return nil, errors.Join(err, i.close())
+	}
+	return i, nil
+}
+
+func (i *instance) prepare(ctx context.Context) error {
+	if err := i.openDir(ctx); err != nil {
+		return err
+	}
+	i.undo = append(i.undo, i.dir.Close)
+	var err error
+	if i.listeners, err = i.options.core.addresses.bind("api", "admin"); err != nil {
+		return err
+	}
+	i.undo = append(i.undo, func() error { i.listeners.close(); return nil })
+	withdraw, err := i.dir.Announce()
+	if err != nil {
+		return err
+	}
+	i.undo = append(i.undo, withdraw)
+	i.info = newRunInfo(i)
+	return i.info.write(i.dir)
+}
+
+func (i *instance) openDir(ctx context.Context) error {
+	if i.options.ephemeral {
+		dir, removed, err := datadir.OpenTemporary(ctx)
+		for _, path := range removed {
+			i.notices = append(i.notices, "removed "+path+", left behind by a process that is gone")
+		}
+		i.dir = dir
+		return err
+	}
+	path := i.options.dataDir
+	if path == "" {
+		var err error
+		if path, err = datadir.Default(i.options.dirs); err != nil {
+			return err
+		}
+	}
+	dir, err := datadir.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	i.dir = dir
+	if dir.Crashed {
+		i.notices = append(i.notices, "reusing "+dir.Path()+", whose last process did not stop by itself")
+	}
+	return nil
+}
+
+// parts is the whole program: each part, what it is given and what it waits for.
+func (i *instance) parts() ([]lifecycle.Part, error) {
+	o := i.options
+	i.registry.MustRegister(promcollectors.NewGoCollector(), promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}))
+	var parts []lifecycle.Part
+	add := func(name string, run func(context.Context, func()) error, after ...string) {
+		parts = append(parts, lifecycle.Part{Name: name, After: after, Run: run})
+	}
+	task := func(name string, run func(context.Context, func()) error, after ...string) {
+		parts = append(parts, lifecycle.Part{Name: name, After: after, Run: run, Task: true})
+	}
+
+	// Admin: there from the first moment, so that one can see who is not ready.
+	add("admin", admin.New(admin.Config{
+		Listener: i.listeners["admin"],
+		Ready:    i.ready(),
+		Status:   i.status,
+		Gatherer: i.registry,
+		Pprof:    o.core.enablePprof,
+		Log:      i.log,
+	}).Run)
+
+	// Store.
+	etcdServers := o.etcdServers
+	var apiAfter []string
+	if len(etcdServers) == 0 {
+		socket, err := i.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
+		if err != nil {
+			return nil, err
+		}
+		store, err := etcd.New(etcd.Config{
+			Dir:           i.dir.EtcdDir(),
+			Socket:        socket,
+			UnsafeNoFsync: o.ephemeral || o.noFsync,
+			Log:           i.log.With("part", "etcd"),
+		})
+		if err != nil {
+			return nil, err
+		}
+		add("etcd", store.Run)
+		etcdServers, apiAfter = []string{store.Endpoint()}, []string{"etcd"}
+	}
+
+	// API server.
+	keys, err := apiserver.LoadKeys(i.dir.KeysDir())
+	if err != nil {
+		return nil, err
+	}
+	api, err := apiserver.New(apiserver.Config{
+		Listener:    i.listeners["api"],
+		Keys:        keys,
+		EtcdServers: etcdServers,
+		ServiceCIDR: o.serviceCIDR,
+		Log:         i.log.With("part", "apiserver"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	add("apiserver", api.Run, apiAfter...)
+	task("hooks", func(ctx context.Context, _ func()) error { return api.WaitHooks(ctx) }, "apiserver")
+	task("roles", func(ctx context.Context, _ func()) error { return api.EnsureRoles(ctx) }, "apiserver")
+	if err := i.writeKubeconfig(api); err != nil {
+		return nil, err
+	}
+
+	// Controllers.
+	if o.has(partControllers) {
+		add("controllers", controllers.New(controllers.Config{
+			Client:        api.Client(),
+			RootCA:        keys.CA(),
+			WithoutGC:     !o.has(partGC),
+			WithEndpoints: !o.core.enableEndpointSlices,
+			Log:           i.log.With("part", "controllers"),
+		}).Run, "apiserver")
+	}
+	return parts, nil
+}
+
+func (i *instance) writeKubeconfig(api *apiserver.Server) error {
+	data, err := clientcmd.Write(*apiserver.Kubeconfig(api.Client(), "linkerd-lite"))
+	if err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	return datadir.WriteFile(i.dir.Kubeconfig(), data, 0o600)
+}
+
+// run runs the parts until ctx ends or one fails.
+func (i *instance) run(ctx context.Context) error { return i.supervisor.Run(ctx) }
+
+// status and ready work before the supervisor is there: the admin part is one of its own.
+func (i *instance) status() []lifecycle.Status { return i.supervisor.Status() }
+
+func (i *instance) ready() func() bool {
+	return func() bool {
+		select {
+		case <-i.supervisor.Ready():
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// close undoes newInstance, in reverse.
+func (i *instance) close() error {
+	var errs []error
+	for n := len(i.undo) - 1; n >= 0; n-- {
+		errs = append(errs, i.undo[n]())
+	}
+	i.undo = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,192 @@
+package apiserver
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+const (
+	caLifetime = 10 * 365 * 24 * time.Hour
+	// caRenewBefore is the rest of its life at which the CA is replaced.
+	caRenewBefore = 365 * 24 * time.Hour
+	// leafLifetime is that of certificates that are made anew for each run.
+	leafLifetime = 365 * 24 * time.Hour
+	// backdate lets a client whose clock is behind accept a new certificate.
+	backdate = time.Hour
+
+	adminName  = "linkerd-lite-admin"
+	adminGroup = "system:masters"
+)
+
+// Keys are the API server's keys that outlast a run: its CA and the key that
+// signs service account tokens.
+type Keys struct {
+	ca           *x509.Certificate
+	caKey        crypto.Signer
+	caPEM        []byte
+	accountsFile string
+}
+
+// LoadKeys reads the keys in dir, or makes them.
+func LoadKeys(dir string) (*Keys, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the directory of keys: %w", err)
+	}
+	k := &Keys{accountsFile: filepath.Join(dir, "service-accounts.key")}
+	// Tokens outlive a restart only if the key does.
+	if _, err := loadKey(k.accountsFile); err != nil {
+		return nil, err
+	}
+	key, err := loadKey(filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return nil, err
+	}
+	k.caKey = key
+	file := filepath.Join(dir, "ca.crt")
+	certs, err := cert.CertsFromFile(file)
+	switch {
+	case err == nil && time.Now().Before(certs[0].NotAfter.Add(-caRenewBefore)) && publicKeysEqual(certs[0].PublicKey, key.Public()):
+		k.ca = certs[0]
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		if k.ca, err = newCA(key); err != nil {
+			return nil, err
+		}
+		if err := cert.WriteCert(file, encodeCert(k.ca.Raw)); err != nil {
+			return nil, fmt.Errorf("writing the CA: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("reading the CA %s: %w", file, err)
+	}
+	k.caPEM = encodeCert(k.ca.Raw)
+	return k, nil
+}
+
+// CA is the certificate that clients of the server trust, PEM.
+func (k *Keys) CA() []byte { return bytes.Clone(k.caPEM) }
+
+func publicKeysEqual(a, b any) bool {
+	key, ok := a.(interface{ Equal(x crypto.PublicKey) bool })
+	return ok && key.Equal(b)
+}
+
+func loadKey(file string) (crypto.Signer, error) {
+	data, _, err := keyutil.LoadOrGenerateKeyFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w", file, err)
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(data)
+	if err != nil {
+		return nil, fmt.Errorf("key %s: %w", file, err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("key %s: a %T cannot sign", file, key)
+	}
+	return signer, nil
+}
+
+func newCA(key crypto.Signer) (*x509.Certificate, error) {
+	now := time.Now()
+	return sign(&x509.Certificate{
+		Subject:               pkix.Name{CommonName: "linkerd-lite"},
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(caLifetime),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}, nil, key.Public(), key)
+}
+
+// sign signs a template; with no parent it is its own.
+func sign(template, parent *x509.Certificate, public any, key crypto.Signer) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate for %s: %w", template.Subject, err)
+	}
+	template.SerialNumber = serial
+	if parent == nil {
+		parent = template
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("making a certificate for %s: %w", template.Subject, err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+func encodeCert(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
+}
+
+// leaf makes a key and a certificate for it, both as PEM.
+func (k *Keys) leaf(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a key for %s: %w", template.Subject, err)
+	}
+	now := time.Now()
+	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(leafLifetime)
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	signed, err := sign(template, k.ca, key.Public(), k.caKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
+	return encodeCert(signed.Raw), keyPEM, err
+}
+
+func (k *Keys) serving(ips []net.IP) (certPEM, keyPEM []byte, err error) {
+	return k.leaf(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		IPAddresses: append([]net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, ips...),
+	})
+}
+
+// AdminConfig returns a client configuration with all rights on the server at
+// address. Its requests are not limited.
+func (k *Keys) AdminConfig(address net.Addr) (*rest.Config, error) {
+	certPEM, keyPEM, err := k.leaf(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: adminName, Organization: []string{adminGroup}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            "https://" + address.String(),
+		QPS:             -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: k.caPEM, CertData: certPEM, KeyData: keyPEM},
+	}, nil
+}
+
+// Kubeconfig turns a client configuration into a file that carries its
+// certificates inline, under the given name.
+func Kubeconfig(config *rest.Config, name string) *clientcmdapi.Config {
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters[name] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	kubeconfig.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name, Namespace: "default"}
+	kubeconfig.CurrentContext = name
+	return kubeconfig
+}

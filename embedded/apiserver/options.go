@@ -1,0 +1,112 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+	"k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes"
+)
+
+// Issuer is who signs service account tokens. It does not depend on the port,
+// so that tokens stay valid over restarts.
+const Issuer = "https://kubernetes.default.svc"
+
+const (
+	// watchGrace is how long shutdown waits for watches to end; without it a
+	// single watch would hold shutdown for the request timeout of a minute.
+	watchGrace = 150 * time.Millisecond
+	// connectionGrace is how long clients have to close idle connections then.
+	connectionGrace = 200 * time.Millisecond
+)
+
+// groupsOff are the API groups that manifests of applications do not use and
+// that cost memory and time at start. An admission plugin that reads one of
+// them is off with it: the server never gets ready while one waits for it.
+var groupsOff = map[string]string{
+	"resource.k8s.io/v1":                 "false",
+	"flowcontrol.apiserver.k8s.io/v1":    "false",
+	"node.k8s.io/v1":                     "false",
+	"storagemigration.k8s.io/v1":         "false",
+	"internal.apiserver.k8s.io/v1alpha1": "false",
+}
+
+// pluginsOff read groupsOff, or a Node's state that no kubelet writes here.
+var pluginsOff = []string{
+	"RuntimeClass",          // node.k8s.io
+	"TaintNodesByCondition", // would taint nodes until a controller that does not run removes it
+	"PodGroupProtection",    // scheduling.k8s.io alpha
+	"NodeDeclaredFeatureValidator",
+}
+
+// gatesOff are features for several API servers that share one store.
+var gatesOff = []featuregate.Feature{
+	"APIServerIdentity",
+	"UnknownVersionInteroperabilityProxy",
+}
+
+func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) {
+	none := options.CompletedOptions{}
+	o := options.NewServerRunOptions()
+	address := s.config.Listener.Addr().(*net.TCPAddr)
+
+	// Validation refuses port 0 even with a listener, and without an address to
+	// advertise the server looks for a default route.
+	o.SecureServing.Listener = s.listener
+	o.SecureServing.BindPort = address.Port
+	o.SecureServing.BindAddress = address.IP
+	o.SecureServing.ExternalAddress = address.IP
+	o.GenericServerRunOptions.AdvertiseAddress = address.IP
+	// The other reconcilers refuse loopback addresses.
+	o.EndpointReconcilerType = string(reconcilers.NoneEndpointReconcilerType)
+
+	// The default is a directory of the system.
+	o.SecureServing.ServerCert.CertDirectory, o.SecureServing.ServerCert.PairName = "", ""
+	var err error
+	if o.Authentication.ClientCert.CAContentProvider, err = dynamiccertificates.NewStaticCAContent("client-ca", s.config.Keys.caPEM); err != nil {
+		return none, fmt.Errorf("client CA: %w", err)
+	}
+	o.Authentication.ServiceAccounts.Issuers = []string{Issuer}
+	o.Authentication.ServiceAccounts.KeyFiles = []string{s.config.Keys.accountsFile}
+	o.ServiceAccountSigningKeyFile = s.config.Keys.accountsFile
+	o.Authorization.Modes = []string{modes.ModeRBAC}
+
+	o.ServiceClusterIPRanges = s.config.ServiceCIDR
+	o.AllowPrivileged = true
+	o.Etcd.StorageConfig.Transport.ServerList = s.config.EtcdServers
+	// A member in this process answers in microseconds or not at all.
+	o.Etcd.StorageConfig.HealthcheckTimeout = 2 * time.Second
+	o.Etcd.StorageConfig.ReadycheckTimeout = 2 * time.Second
+
+	o.Features.EnablePriorityAndFairness = false
+	o.Features.EnableProfiling = false
+	o.APIEnablement.RuntimeConfig = map[string]string{}
+	for group, value := range groupsOff {
+		o.APIEnablement.RuntimeConfig[group] = value
+	}
+	o.Admission.GenericAdmission.DisablePlugins = pluginsOff
+	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
+
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		return none, err
+	}
+	// Complete puts a self-signed certificate here, that nobody trusts.
+	certPEM, keyPEM, err := s.config.Keys.serving([]net.IP{address.IP})
+	if err != nil {
+		return none, err
+	}
+	if completed.SecureServing.ServerCert.GeneratedCert, err = dynamiccertificates.NewStaticCertKeyContent("serving", certPEM, keyPEM); err != nil {
+		return none, fmt.Errorf("serving certificate: %w", err)
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return none, utilerrors.NewAggregate(errs)
+	}
+	return completed, nil
+}

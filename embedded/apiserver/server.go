@@ -1,0 +1,251 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+)
+
+const (
+	pollInterval = 10 * time.Millisecond
+	// hooksTimeout bounds the wait for start hooks when the server is to stop
+	// while it starts.
+	hooksTimeout = 10 * time.Second
+)
+
+// Config sets up a Server.
+type Config struct {
+	// Listener is where the server serves; it owns it from Run on.
+	Listener net.Listener
+	Keys     *Keys
+	// EtcdServers are the URLs of the store.
+	EtcdServers []string
+	// ServiceCIDR is the range of cluster IPs, or one per family with a comma.
+	ServiceCIDR string
+	Log         *slog.Logger
+}
+
+// Server is one kube-apiserver.
+type Server struct {
+	config   Config
+	listener *listener
+	client   *rest.Config
+}
+
+// New prepares a server; it does no I/O.
+func New(config Config) (*Server, error) {
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	if _, ok := config.Listener.Addr().(*net.TCPAddr); !ok {
+		return nil, fmt.Errorf("API server: cannot serve on %s %s", config.Listener.Addr().Network(), config.Listener.Addr())
+	}
+	client, err := config.Keys.AdminConfig(config.Listener.Addr())
+	if err != nil {
+		return nil, err
+	}
+	return &Server{config: config, listener: newListener(config.Listener), client: client}, nil
+}
+
+// Client returns a configuration for clients with all rights and no limit of
+// requests. It belongs to the caller.
+func (s *Server) Client() *rest.Config { return rest.CopyConfig(s.client) }
+
+// building is held while a server is put together: that reads and writes
+// registries of Kubernetes that are process-wide.
+var building sync.Mutex
+
+// Run serves until ctx ends. It calls ready when the server answers and the
+// namespaces exist in which anything can be created; some of its start hooks
+// are still running then (see WaitHooks).
+func (s *Server) Run(ctx context.Context, ready func()) error {
+	defer s.listener.closeConnections()
+	chain, err := s.build(ctx)
+	if err != nil {
+		s.listener.Close()
+		return fmt.Errorf("setting up the API server: %w", err)
+	}
+	prepared, err := chain.PrepareRun()
+	if err != nil {
+		chain.GenericAPIServer.Destroy()
+		s.listener.Close()
+		return fmt.Errorf("preparing the API server: %w", err)
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- prepared.Run(serving) }()
+
+	started, startErr := make(chan struct{}), error(nil)
+	startCtx, cancelStart := context.WithCancel(ctx)
+	defer cancelStart()
+	go func() {
+		defer close(started)
+		if startErr = s.start(startCtx); startErr == nil {
+			ready()
+		}
+	}()
+	select {
+	case err := <-ended:
+		cancelStart()
+		<-started
+		if err == nil {
+			err = errors.New("ended by itself")
+		}
+		return fmt.Errorf("API server: %w", err)
+	case <-ctx.Done():
+	case <-started:
+		if startErr != nil {
+			break
+		}
+		select {
+		case err := <-ended:
+			if err == nil {
+				err = errors.New("ended by itself")
+			}
+			return fmt.Errorf("API server: %w", err)
+		case <-ctx.Done():
+		}
+	}
+	<-started
+	// A start hook that is cancelled ends the process: let all of them finish.
+	hooks, cancel := context.WithTimeout(context.WithoutCancel(ctx), hooksTimeout)
+	err = s.WaitHooks(hooks)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("stopping the API server: its start hooks did not finish: %w", err)
+	}
+	stop()
+	err = <-ended
+	if ctx.Err() == nil {
+		err = errors.Join(startErr, err)
+	}
+	return err
+}
+
+func (s *Server) build(ctx context.Context) (*aggregatorapiserver.APIAggregator, error) {
+	building.Lock()
+	defer building.Unlock()
+	off := map[string]bool{}
+	for _, gate := range gatesOff {
+		if utilfeature.DefaultFeatureGate.Enabled(gate) {
+			off[string(gate)] = false
+		}
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(off); err != nil {
+		return nil, err
+	}
+	completed, err := s.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return createChain(completed)
+}
+
+func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAggregator, error) {
+	config, err := app.NewConfig(completed)
+	if err != nil {
+		return nil, err
+	}
+	kube := config.KubeAPIs.ControlPlane.Generic
+	// It sleeps first, ignores cancellation, and ends the process when it does
+	// not succeed: see EnsureRoles.
+	kube.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	kube.EffectiveVersion = reportedVersion{kube.EffectiveVersion}
+	config.ApiExtensions.GenericConfig.EffectiveVersion = kube.EffectiveVersion
+	config.Aggregator.GenericConfig.EffectiveVersion = kube.EffectiveVersion
+
+	configured, err := config.Complete()
+	if err != nil {
+		return nil, err
+	}
+	chain, err := app.CreateServerChain(configured)
+	if err != nil {
+		return nil, err
+	}
+	chain.GenericAPIServer.ShutdownTimeout = connectionGrace
+	return chain, nil
+}
+
+// start waits for the first answer and makes the namespaces without which
+// nothing can be created (B48). The server makes them too, a moment later.
+func (s *Server) start(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(s.client)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		err := s.poll(ctx, func() error {
+			_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				_, err = client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+			}
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("making namespace %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// WaitHooks waits until /readyz passes: all of the server's start hooks have
+// finished then.
+func (s *Server) WaitHooks(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(s.client)
+	if err != nil {
+		return err
+	}
+	return s.poll(ctx, func() error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.client.Host+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("/readyz: %s", response.Status)
+		}
+		return nil
+	})
+}
+
+// poll calls try until it succeeds or ctx ends.
+func (s *Server) poll(ctx context.Context, try func() error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-ticker.C:
+		}
+	}
+}

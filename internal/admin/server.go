@@ -1,0 +1,122 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+)
+
+// stopGrace is how long requests in flight have at the end.
+const stopGrace = 100 * time.Millisecond
+
+// Config sets up a Server.
+type Config struct {
+	// Listener is where the server serves; it owns it from Run on.
+	Listener net.Listener
+	// Ready says whether all parts are ready.
+	Ready func() bool
+	// Status describes the parts; it is what /ready answers.
+	Status   func() []lifecycle.Status
+	Gatherer prometheus.Gatherer
+	// Pprof serves /debug/pprof.
+	Pprof bool
+	Log   *slog.Logger
+}
+
+// Server serves the admin address.
+type Server struct {
+	config Config
+	server *http.Server
+}
+
+// New prepares a server.
+func New(config Config) *Server {
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{config: config}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /live", answer("live\n"))
+	mux.HandleFunc("GET /ping", answer("pong\n"))
+	mux.HandleFunc("GET /ready", s.ready)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(config.Log.Handler(), slog.LevelWarn),
+	}))
+	if config.Pprof {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	}
+	s.server = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ErrorLog:          slog.NewLogLogger(config.Log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+func answer(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		// Who has gone away needs no answer.
+		_, _ = w.Write([]byte(text))
+	}
+}
+
+// Readiness is the answer of /ready.
+type Readiness struct {
+	Ready bool               `json:"ready"`
+	Parts []lifecycle.Status `json:"parts"`
+}
+
+// ready answers 200 once every part is ready, else 503; both list the parts.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	readiness := Readiness{Ready: s.config.Ready(), Parts: s.config.Status()}
+	for _, part := range readiness.Parts {
+		if part.State == lifecycle.Stopping || part.Error != "" {
+			readiness.Ready = false
+		}
+	}
+	body, err := json.MarshalIndent(readiness, "", "  ")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if !readiness.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context, ready func()) error {
+	served := make(chan error, 1)
+	go func() { served <- s.server.Serve(s.config.Listener) }()
+	ready()
+	select {
+	case err := <-served:
+		return fmt.Errorf("admin address %s: %w", s.config.Listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
+	if err := s.server.Shutdown(grace); err != nil {
+		s.server.Close()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
