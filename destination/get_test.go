@@ -1,6 +1,8 @@
 package destination
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -359,6 +361,23 @@ func TestGetSliceChangesService(t *testing.T) {
 	})
 }
 
+// B34: the Server that is ignored is named in the log, once per version.
+func TestIgnoredServerIsLogged(t *testing.T) {
+	var log strings.Builder
+	config := testConfig()
+	config.Log = slog.New(slog.NewTextHandler(&log, nil))
+	bubble(t, config, func(t *testing.T, c *cluster) {
+		c.base()
+		c.apply(serverYAML("bad", "{matchExpressions: [{key: app, operator: In}]}", "8989", "opaque"))
+		c.get(name1).want("A 10.0.0.12:8989")
+		c.apply(serverYAML("good", "{}", "8989", "opaque"))
+		c.apply(serverYAML("good", "{}", "8990", "opaque"))
+	})
+	if n := strings.Count(log.String(), "server=ns/bad"); n != 1 {
+		t.Errorf("named %d times in:\n%s", n, log.String())
+	}
+}
+
 // D13-D15, B10, B11: instances by hostname.
 func TestGetInstances(t *testing.T) {
 	before := []string{
@@ -366,7 +385,7 @@ func TestGetInstances(t *testing.T) {
 		sliceOf("sts", "a", "IPv4", "[{name: '', port: 8989}]", "10.0.0.13 pod-0, hostname: pod-0", "10.0.0.14", "10.0.0.15, hostname: pod-1"),
 	}
 	for _, sc := range []scenario{
-		{name: "D13", before: before, path: "pod-0.sts.ns.svc.cluster.local:8989", steps: []step{{want: []string{"A 10.0.0.13:8989"}}}},
+		{name: "D13, B11", before: before, path: "pod-0.sts.ns.svc.cluster.local:8989", steps: []step{{want: []string{"A 10.0.0.13:8989"}}}},
 		{name: "D14", before: before, path: "zzz.sts.ns.svc.cluster.local:8989", steps: []step{{}}},
 		{name: "D15", before: before, path: "sts.ns.svc.cluster.local:8989", steps: []step{{want: []string{"A 10.0.0.13:8989 10.0.0.14:8989 10.0.0.15:8989"}}}},
 	} {
