@@ -1,3 +1,3 @@
 // Package policy holds what the parts of the policy controller share: the
-// grammar of its address lists and of its identities.
+// grammars of its lists of addresses and of ports.
 package policy

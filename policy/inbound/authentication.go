@@ -1,0 +1,78 @@
+package inbound
+
+import (
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/policy"
+)
+
+// meshTLS is a MeshTLSAuthentication (policy-inbound 7.3). Immutable.
+type meshTLS struct {
+	metav1.Object
+	authentication *pb.Authn
+}
+
+func (f *former) formMeshTLS(source *policyv1alpha1.MeshTLSAuthentication, previous *meshTLS) *meshTLS {
+	var accepted identities
+	for _, identity := range source.Spec.Identities {
+		accepted.add(identity)
+	}
+	for i, ref := range source.Spec.IdentityRefs {
+		target := ref.Target()
+		switch {
+		case target.Targets("", "ServiceAccount"):
+			accepted.add(f.mesh.serviceAccount(target.NamespaceOr(source.Namespace), target.Name))
+		case target.Targets("", "Namespace"):
+			accepted.add(f.mesh.namespace(target.Name))
+		default:
+			return unusable(f, "MeshTLSAuthentication", source, fmt.Errorf("spec.identityRefs[%d]: kind %s has no identity", i, target.GroupKind()), previous)
+		}
+	}
+	if accepted.empty() {
+		return unusable(f, "MeshTLSAuthentication", source, errors.New("spec has no identity"), previous)
+	}
+	return &meshTLS{Object: source, authentication: accepted.authentication()}
+}
+
+// network is a NetworkAuthentication (policy-inbound 7.4). Immutable.
+type network struct {
+	metav1.Object
+	networks []*pb.Network
+}
+
+func (f *former) formNetwork(source *policyv1alpha1.NetworkAuthentication, previous *network) *network {
+	networks, err := convertNetworks(source.Spec.Networks)
+	if err == nil && len(networks) == 0 {
+		err = errors.New("spec.networks is empty")
+	}
+	if err != nil {
+		return unusable(f, "NetworkAuthentication", source, err, previous)
+	}
+	return &network{Object: source, networks: networks}
+}
+
+func convertNetworks(list []apis.Network) ([]*pb.Network, error) {
+	var networks []*pb.Network
+	for i, n := range list {
+		prefix, err := n.CIDR.Prefix()
+		if err != nil {
+			return nil, fmt.Errorf("networks[%d]: %w", i, err)
+		}
+		message := &pb.Network{Net: policy.Network(prefix)}
+		for _, except := range n.Except {
+			prefix, err := except.Prefix()
+			if err != nil {
+				return nil, fmt.Errorf("networks[%d].except: %w", i, err)
+			}
+			message.Except = append(message.Except, policy.Network(prefix))
+		}
+		networks = append(networks, message)
+	}
+	return networks, nil
+}

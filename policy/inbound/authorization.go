@@ -1,0 +1,165 @@
+package inbound
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
+	policyv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta1"
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// The kinds of authorizations, as metadata and labels spell them.
+const (
+	serverAuthorizationKind = "serverauthorization"
+	authorizationPolicyKind = "authorizationpolicy"
+)
+
+// authorizationFrom is the message of an object that authorizes.
+func authorizationFrom(kind, name string, networks []*pb.Network, authentication *pb.Authn) *pb.Authz {
+	return &pb.Authz{
+		Metadata:       resourceMetadata(apis.Group, kind, name),
+		Labels:         map[string]string{"group": apis.Group, "kind": kind, "name": name},
+		Networks:       networks,
+		Authentication: authentication,
+	}
+}
+
+// serverAuthorization is a ServerAuthorization (policy-inbound 7.1). Immutable.
+type serverAuthorization struct {
+	metav1.Object
+	server policyv1beta1.ServerRef
+	authz  *pb.Authz
+}
+
+func (f *former) formServerAuthorization(source *policyv1beta1.ServerAuthorization, previous *serverAuthorization) *serverAuthorization {
+	client := source.Spec.Client
+	networks, err := convertNetworks(client.Networks)
+	if err != nil {
+		return unusable(f, "ServerAuthorization", source, fmt.Errorf("spec.client.%w", err), previous)
+	}
+	if len(networks) == 0 {
+		networks = f.clusterNetworks
+	}
+	authentication, err := f.clientAuthentication(client, source.Namespace)
+	if err != nil {
+		return unusable(f, "ServerAuthorization", source, err, previous)
+	}
+	return &serverAuthorization{
+		Object: source,
+		server: source.Spec.Server,
+		authz:  authorizationFrom(serverAuthorizationKind, source.Name, networks, authentication),
+	}
+}
+
+func (f *former) clientAuthentication(client policyv1beta1.Client, namespace string) (*pb.Authn, error) {
+	switch {
+	case client.Unauthenticated:
+		return unauthenticated(), nil
+	case client.MeshTLS == nil:
+		return nil, errors.New("spec.client: neither unauthenticated nor meshTLS is set")
+	case client.MeshTLS.UnauthenticatedTLS:
+		return anyTLS(), nil
+	}
+	var accepted identities
+	for _, identity := range client.MeshTLS.Identities {
+		accepted.add(string(identity))
+	}
+	for _, account := range client.MeshTLS.ServiceAccounts {
+		if account.Namespace != "" {
+			accepted.add(f.mesh.serviceAccount(account.Namespace, account.Name))
+		} else {
+			accepted.add(f.mesh.serviceAccount(namespace, account.Name))
+		}
+	}
+	if accepted.empty() {
+		return nil, errors.New("spec.client.meshTLS has no identity")
+	}
+	return accepted.authentication(), nil
+}
+
+// selects tells whether the authorization is for the Server: by name, by
+// labels, or, when it says neither, because it is for all of the namespace.
+func (a *serverAuthorization) selects(s *server) bool {
+	switch {
+	case a.server.Name != "":
+		return a.server.Name == s.GetName()
+	case a.server.Selector != nil:
+		return a.server.Selector.Matches(s.labels)
+	}
+	return true
+}
+
+// authorizationPolicy is an AuthorizationPolicy (policy-inbound 7.2). Immutable.
+type authorizationPolicy struct {
+	metav1.Object
+	// target is the index key of what the policy is for.
+	target string
+	// account and meshTLS are the required identity, unless both are zero: a
+	// ServiceAccount's, or one of a MeshTLSAuthentication.
+	account *pb.Authn
+	meshTLS reference
+	// network is the required NetworkAuthentication, unless zero.
+	network reference
+	// contradiction is why the policy can never hold.
+	contradiction error
+}
+
+type reference struct{ namespace, name string }
+
+// Index keys of what a policy, a route or a rate limit is for.
+func serverTarget(namespace, name string) string { return namespace + "/server/" + name }
+func namespaceTarget(namespace string) string    { return namespace + "/namespace" }
+func routeTarget(namespace, group, kind, name string) string {
+	return namespace + "/route/" + strings.ToLower(group+"/"+kind+"/"+name)
+}
+
+var policiesByTarget = state.NewIndex(0, "target", func(p *authorizationPolicy) []string { return []string{p.target} })
+
+func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPolicy, previous *authorizationPolicy) *authorizationPolicy {
+	out := &authorizationPolicy{Object: source}
+	target := source.Spec.TargetRef
+	switch {
+	case target.Targets(apis.Group, "Server"):
+		out.target = serverTarget(source.Namespace, target.Name)
+	case target.Targets("", "Namespace"):
+		out.target = namespaceTarget(source.Namespace)
+	case target.Targets(apis.Group, "HTTPRoute"), target.Targets(apis.GatewayGroup, "HTTPRoute"), target.Targets(apis.GatewayGroup, "GRPCRoute"):
+		out.target = routeTarget(source.Namespace, target.Group, target.Kind, target.Name)
+	default:
+		return unusable(f, "AuthorizationPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
+	}
+	var contradictions []error
+	for i, ref := range source.Spec.RequiredAuthenticationRefs {
+		name := reference{ref.NamespaceOr(source.Namespace), ref.Name}
+		isAccount := ref.Targets("", "ServiceAccount")
+		switch {
+		case isAccount || ref.Targets(apis.Group, "MeshTLSAuthentication"):
+			if out.account != nil || out.meshTLS != (reference{}) {
+				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a client has one identity only", i))
+			} else if isAccount {
+				var accepted identities
+				accepted.add(f.mesh.serviceAccount(name.namespace, name.name))
+				out.account = accepted.authentication()
+			} else {
+				out.meshTLS = name
+			}
+		case ref.Targets(apis.Group, "NetworkAuthentication"):
+			if out.network != (reference{}) {
+				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a second NetworkAuthentication", i))
+			}
+			out.network = name
+		default:
+			return unusable(f, "AuthorizationPolicy", source, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: kind %s is no authentication", i, ref.GroupKind()), previous)
+		}
+	}
+	if out.contradiction = errors.Join(contradictions...); out.contradiction != nil {
+		f.log.Info("AuthorizationPolicy authorizes nobody", "object", source.Namespace+"/"+source.Name, "error", out.contradiction)
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package inbound
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_types"
+
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+)
+
+// probeSeparator stands between the paths of a key. No path has a line break.
+const probeSeparator = "\n"
+
+// probeKey makes one comparable value of the sorted paths of a port's probes.
+func probeKey(paths []string) string { return strings.Join(paths, probeSeparator) }
+
+// probePath is the path that a kubelet requests for a probe's path: without
+// query, and absolute (P123).
+func probePath(text string) (string, error) {
+	reference, err := url.Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("path %q: %w", text, err)
+	}
+	path := reference.EscapedPath()
+	if reference.Opaque != "" {
+		return "", fmt.Errorf("path %q has no path", text)
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return path, nil
+}
+
+// probeRoute lets probes from the probe networks through, whatever the policy
+// of the port is (policy-inbound 8.2, B41).
+func probeRoute(key string, networks []*pb.Network) *pb.HttpRoute {
+	rule := &pb.HttpRoute_Rule{}
+	for _, path := range strings.Split(key, probeSeparator) {
+		rule.Matches = append(rule.Matches, &http_route.HttpRouteMatch{
+			Path:   &http_route.PathMatch{Kind: &http_route.PathMatch_Exact{Exact: path}},
+			Method: &http_types.HttpMethod{Type: &http_types.HttpMethod_Registered_{Registered: http_types.HttpMethod_GET}},
+		})
+	}
+	return &pb.HttpRoute{
+		Metadata: defaultMetadata("probe"),
+		Authorizations: []*pb.Authz{{
+			Metadata:       defaultMetadata("probe"),
+			Labels:         defaultLabels("probe"),
+			Networks:       networks,
+			Authentication: unauthenticated(),
+		}},
+		Rules: []*pb.HttpRoute_Rule{rule},
+	}
+}

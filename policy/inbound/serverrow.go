@@ -1,0 +1,78 @@
+package inbound
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
+)
+
+// server is what policy depends on of a Server (policy-inbound 4.4). Immutable.
+type server struct {
+	metav1.Object
+	serverSpec
+}
+
+type serverSpec struct {
+	labels  map[string]string
+	created time.Time
+	// external tells that the selector is for ExternalWorkloads.
+	external bool
+	selector *apis.LabelSelector
+	port     intstr.IntOrString
+	protocol apis.ProxyProtocol
+	// access is the accessPolicy; "" adds nothing.
+	access policyName
+}
+
+// formServer derives a Server. Metadata that policy does not read makes no new one.
+func (f *former) formServer(source *policyv1beta3.Server, previous *server) *server {
+	spec := serverSpec{
+		labels:   source.Labels,
+		created:  source.CreationTimestamp.Time,
+		selector: source.Spec.PodSelector,
+		port:     source.Spec.Port,
+		protocol: source.Spec.ProxyProtocol,
+	}
+	if source.Spec.ExternalWorkloadSelector != nil {
+		spec.external, spec.selector = true, source.Spec.ExternalWorkloadSelector
+	}
+	if text := source.Spec.AccessPolicy; text != "" {
+		var err error
+		if spec.access, err = parsePolicyName(text); err != nil {
+			f.log.Warn("accessPolicy is ignored", "object", "Server "+source.Namespace+"/"+source.Name, "error", err)
+		}
+	}
+	if previous != nil && previous.GetUID() == source.UID && reflect.DeepEqual(previous.serverSpec, spec) {
+		return previous
+	}
+	return &server{Object: source, serverSpec: spec}
+}
+
+// selects tells whether the Server is one for the workload. Namespaces are
+// compared too, so that no caller can forget to (B33).
+func (s *server) selects(w *workload) bool {
+	return s.external == w.external && s.GetNamespace() == w.GetNamespace() && s.selector != nil && s.selector.Matches(w.labels)
+}
+
+// ports are the Server's ports on a workload that it selects.
+func (s *server) ports(w *workload) []uint16 {
+	if s.port.Type == intstr.String {
+		return w.named[s.port.StrVal]
+	}
+	return []uint16{uint16(s.port.IntVal)}
+}
+
+// before orders Servers by precedence: the oldest first, then by name. One
+// without a creation time precedes all others.
+func (s *server) before(other *server) int {
+	if c := s.created.Compare(other.created); c != 0 {
+		return c
+	}
+	return strings.Compare(s.GetName(), other.GetName())
+}

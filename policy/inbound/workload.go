@@ -1,0 +1,170 @@
+package inbound
+
+import (
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/policy"
+)
+
+// workload is what policy depends on of a meshed Pod or an ExternalWorkload
+// (policy-inbound 4.1, 4.2). Immutable.
+type workload struct {
+	metav1.Object
+	workloadSpec
+}
+
+type workloadSpec struct {
+	external bool
+	labels   map[string]string
+	// defaultPolicy is for ports without a Server; "" means the configured one.
+	defaultPolicy policyName
+	opaque        linkerd.PortSet
+	// requireIdentity are the ports whose default policy requires an identity.
+	requireIdentity linkerd.PortSet
+	// named are the ports behind each name, ascending.
+	named map[string][]uint16
+	// probes are the paths of HTTP probes by port, in probeKey's form.
+	probes map[uint16]string
+}
+
+// formPod derives the workload of a Pod, nil for one outside the mesh. What of
+// a Pod changes often, its status, does not make a new workload.
+func (f *former) formPod(pod *corev1.Pod, previous *workload) *workload {
+	if _, meshed := pod.Labels[linkerd.ControlPlaneNSLabel]; !meshed {
+		return nil
+	}
+	spec := f.workloadSpec(pod)
+	spec.named = namedPorts(pod)
+	spec.probes = f.probes(pod)
+	return keepEqual(pod, spec, previous)
+}
+
+func (f *former) formExternalWorkload(ew *workloadv1beta1.ExternalWorkload, previous *workload) *workload {
+	spec := f.workloadSpec(ew)
+	spec.external = true
+	for _, port := range ew.Spec.Ports {
+		if port.Name == "" || !isTCP(string(port.Protocol)) || port.Port < 1 || port.Port > 65535 {
+			continue
+		}
+		if spec.named == nil {
+			spec.named = map[string][]uint16{}
+		}
+		spec.named[port.Name] = []uint16{uint16(port.Port)} // one number per name, the last
+	}
+	return keepEqual(ew, spec, previous)
+}
+
+func keepEqual(source metav1.Object, spec workloadSpec, previous *workload) *workload {
+	if previous != nil && previous.GetUID() == source.GetUID() && reflect.DeepEqual(previous.workloadSpec, spec) {
+		return previous
+	}
+	return &workload{Object: source, workloadSpec: spec}
+}
+
+// workloadSpec reads labels and annotations. An annotation with a bad value
+// counts as absent.
+func (f *former) workloadSpec(obj metav1.Object) workloadSpec {
+	log := f.log.With("workload", obj.GetNamespace()+"/"+obj.GetName())
+	annotations := obj.GetAnnotations()
+	spec := workloadSpec{labels: obj.GetLabels()}
+	if text, ok := annotations[linkerd.DefaultInboundPolicyAnnotation]; ok {
+		var err error
+		if spec.defaultPolicy, err = parsePolicyName(text); err != nil {
+			log.Warn("annotation is ignored", "annotation", linkerd.DefaultInboundPolicyAnnotation, "error", err)
+		}
+	}
+	spec.opaque = annotatedPorts(annotations, linkerd.OpaquePortsAnnotation, log)
+	spec.requireIdentity = annotatedPorts(annotations, linkerd.RequireIdentityAnnotation, log)
+	return spec
+}
+
+func annotatedPorts(annotations map[string]string, name string, log *slog.Logger) linkerd.PortSet {
+	ports, err := policy.ParsePorts(annotations[name])
+	if err != nil {
+		log.Warn("annotation is ignored", "annotation", name, "error", err)
+	}
+	return ports
+}
+
+func isTCP(protocol string) bool { return protocol == "" || strings.EqualFold(protocol, "TCP") }
+
+// containers are those of the spec and then the init containers, among which
+// are sidecars (P93).
+func containers(pod *corev1.Pod) []corev1.Container {
+	return slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
+}
+
+func namedPorts(pod *corev1.Pod) map[string][]uint16 {
+	var named map[string][]uint16
+	for _, container := range containers(pod) {
+		for _, port := range container.Ports {
+			if port.Name == "" || !isTCP(string(port.Protocol)) || port.ContainerPort < 1 || port.ContainerPort > 65535 {
+				continue
+			}
+			if named == nil {
+				named = map[string][]uint16{}
+			}
+			number := uint16(port.ContainerPort)
+			if i, found := slices.BinarySearch(named[port.Name], number); !found {
+				named[port.Name] = slices.Insert(named[port.Name], i, number)
+			}
+		}
+	}
+	return named
+}
+
+// probes are the paths that kubelets ask for, by port.
+func (f *former) probes(pod *corev1.Pod) map[uint16]string {
+	paths := map[uint16]map[string]bool{}
+	for _, container := range containers(pod) {
+		for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
+			if probe == nil || probe.HTTPGet == nil {
+				continue
+			}
+			port, ok := probePort(container, probe.HTTPGet.Port)
+			if !ok {
+				continue
+			}
+			path, err := probePath(probe.HTTPGet.Path)
+			if err != nil {
+				f.log.Warn("probe is ignored", "workload", pod.Namespace+"/"+pod.Name, "container", container.Name, "error", err)
+				continue
+			}
+			if paths[port] == nil {
+				paths[port] = map[string]bool{}
+			}
+			paths[port][path] = true
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	probes := map[uint16]string{}
+	for port, set := range paths {
+		probes[port] = probeKey(slices.Sorted(maps.Keys(set)))
+	}
+	return probes
+}
+
+// probePort resolves a probe's port among the ports of its own container.
+func probePort(container corev1.Container, port intstr.IntOrString) (uint16, bool) {
+	if port.Type == intstr.Int {
+		return uint16(port.IntVal), port.IntVal >= 1 && port.IntVal <= 65535
+	}
+	for _, candidate := range container.Ports {
+		if strings.EqualFold(candidate.Name, port.StrVal) && isTCP(string(candidate.Protocol)) {
+			return uint16(candidate.ContainerPort), candidate.ContainerPort >= 1 && candidate.ContainerPort <= 65535
+		}
+	}
+	return 0, false
+}

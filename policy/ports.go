@@ -1,0 +1,48 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+)
+
+// ParsePorts reads a comma-separated list of ports and ranges as the policy
+// controller does (policy-inbound 4.3): items and the ends of ranges are
+// trimmed, empty items are skipped, and one bad item spoils the whole list,
+// since a list that is half understood may open what was meant to be closed.
+func ParsePorts(list string) (linkerd.PortSet, error) {
+	var ranges []linkerd.PortRange
+	for _, item := range strings.Split(list, ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			continue
+		}
+		low, high, isRange := strings.Cut(item, "-")
+		if !isRange {
+			high = low
+		}
+		l, err := parsePort(low)
+		if err != nil {
+			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", list, err)
+		}
+		h, err := parsePort(high)
+		if err != nil {
+			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", list, err)
+		}
+		if h < l {
+			return linkerd.PortSet{}, fmt.Errorf("ports %q: range %q ends before it starts", list, item)
+		}
+		ranges = append(ranges, linkerd.PortRange{Low: l, High: h})
+	}
+	return linkerd.NewPortSet(ranges...), nil
+}
+
+func parsePort(text string) (uint16, error) {
+	port, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
+	if err != nil || port == 0 {
+		return 0, fmt.Errorf("%q is no port from 1 to 65535", text)
+	}
+	return uint16(port), nil
+}
