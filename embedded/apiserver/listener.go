@@ -6,9 +6,12 @@ import (
 )
 
 // listener remembers its connections, so that those whose clients do not
-// react to the end of the server can be closed.
+// react to the end of the server can be closed. It reports the end of the
+// socket only once the server has closed it: the server panics otherwise.
 type listener struct {
 	net.Listener
+	once     sync.Once
+	released chan struct{}
 
 	mu     sync.Mutex
 	closed bool
@@ -16,12 +19,18 @@ type listener struct {
 }
 
 func newListener(l net.Listener) *listener {
-	return &listener{Listener: l, conns: map[*conn]struct{}{}}
+	return &listener{Listener: l, released: make(chan struct{}), conns: map[*conn]struct{}{}}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.released) })
+	return l.Listener.Close()
 }
 
 func (l *listener) Accept() (net.Conn, error) {
 	raw, err := l.Listener.Accept()
 	if err != nil {
+		<-l.released
 		return nil, err
 	}
 	c := &conn{Conn: raw, listener: l}

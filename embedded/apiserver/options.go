@@ -37,11 +37,14 @@ var groupsOff = map[string]string{
 	"internal.apiserver.k8s.io/v1alpha1": "false",
 }
 
-// pluginsOff read groupsOff, or a Node's state that no kubelet writes here.
+// pluginsOff read groupsOff, or count on a controller that does not run here:
+// what they add would stay for ever.
 var pluginsOff = []string{
-	"RuntimeClass",          // node.k8s.io
-	"TaintNodesByCondition", // would taint nodes until a controller that does not run removes it
-	"PodGroupProtection",    // scheduling.k8s.io alpha
+	"RuntimeClass",                 // node.k8s.io
+	"TaintNodesByCondition",        // a taint that the node lifecycle controller removes
+	"StorageObjectInUseProtection", // a finalizer that the volume protection controllers remove
+	"ResourceQuota",                // refuses until the quota controller has counted
+	"PodGroupProtection",           // scheduling.k8s.io alpha
 	"NodeDeclaredFeatureValidator",
 }
 

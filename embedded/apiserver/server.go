@@ -2,11 +2,14 @@ package apiserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,9 +27,11 @@ import (
 
 const (
 	pollInterval = 10 * time.Millisecond
+	// startTimeout is the longest time from serving to the first answer.
+	startTimeout = time.Minute
 	// hooksTimeout bounds the wait for start hooks when the server is to stop
 	// while it starts.
-	hooksTimeout = 10 * time.Second
+	hooksTimeout = 3 * time.Second
 )
 
 // Config sets up a Server.
@@ -92,51 +97,49 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	ended := make(chan error, 1)
 	go func() { ended <- prepared.Run(serving) }()
 
-	started, startErr := make(chan struct{}), error(nil)
-	startCtx, cancelStart := context.WithCancel(ctx)
-	defer cancelStart()
+	// started gets the result of the start; then the hooks are waited for, also
+	// when ctx has ended, as a start hook that is cancelled ends the process.
+	started, hooked := make(chan error, 1), make(chan error, 1)
+	waiting, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
 	go func() {
-		defer close(started)
-		if startErr = s.start(startCtx); startErr == nil {
+		err := s.start(ctx)
+		if err == nil {
 			ready()
 		}
+		started <- err
+		hooked <- s.WaitHooks(waiting)
 	}()
-	select {
-	case err := <-ended:
-		cancelStart()
-		<-started
-		if err == nil {
-			err = errors.New("ended by itself")
-		}
-		return fmt.Errorf("API server: %w", err)
-	case <-ctx.Done():
-	case <-started:
-		if startErr != nil {
-			break
-		}
+	var failure error
+	for running := true; running; {
 		select {
 		case err := <-ended:
+			giveUp()
+			<-hooked
 			if err == nil {
 				err = errors.New("ended by itself")
 			}
 			return fmt.Errorf("API server: %w", err)
+		case err := <-started:
+			if err != nil && ctx.Err() == nil {
+				failure, running = err, false
+			}
+			started = nil
 		case <-ctx.Done():
+			running = false
 		}
 	}
-	<-started
-	// A start hook that is cancelled ends the process: let all of them finish.
-	hooks, cancel := context.WithTimeout(context.WithoutCancel(ctx), hooksTimeout)
-	err = s.WaitHooks(hooks)
-	cancel()
-	if err != nil {
-		return fmt.Errorf("stopping the API server: its start hooks did not finish: %w", err)
+	select {
+	case err := <-hooked:
+		if err != nil {
+			return errors.Join(failure, err)
+		}
+	case <-time.After(hooksTimeout):
+		giveUp()
+		return errors.Join(failure, <-hooked)
 	}
 	stop()
-	err = <-ended
-	if ctx.Err() == nil {
-		err = errors.Join(startErr, err)
-	}
-	return err
+	return errors.Join(failure, <-ended)
 }
 
 func (s *Server) build(ctx context.Context) (*aggregatorapiserver.APIAggregator, error) {
@@ -186,6 +189,8 @@ func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAg
 // start waits for the first answer and makes the namespaces without which
 // nothing can be created (B48). The server makes them too, a moment later.
 func (s *Server) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	client, err := kubernetes.NewForConfig(s.client)
 	if err != nil {
 		return err
@@ -216,7 +221,7 @@ func (s *Server) WaitHooks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.poll(ctx, func() error {
+	err = s.poll(ctx, func() error {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.client.Host+"/readyz", nil)
 		if err != nil {
 			return err
@@ -227,20 +232,39 @@ func (s *Server) WaitHooks(ctx context.Context) error {
 		}
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("/readyz: %s", response.Status)
+			body, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+			return fmt.Errorf("%s: %s", response.Status, failedChecks(string(body)))
 		}
 		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("start hooks of the API server: %w", err)
+	}
+	return nil
 }
 
-// poll calls try until it succeeds or ctx ends.
+// failedChecks are the names of those that /readyz lists as failed.
+func failedChecks(body string) string {
+	var failed []string
+	for line := range strings.Lines(body) {
+		if name, ok := strings.CutPrefix(line, "[-]"); ok {
+			name, _, _ = strings.Cut(name, " ")
+			failed = append(failed, name)
+		}
+	}
+	return strings.Join(failed, ", ")
+}
+
+// poll calls try until it succeeds, ctx ends, or it fails in a way that does
+// not pass.
 func (s *Server) poll(ctx context.Context, try func() error) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		err := try()
-		if err == nil {
-			return nil
+		var untrusted *tls.CertificateVerificationError
+		if err == nil || errors.As(err, &untrusted) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
