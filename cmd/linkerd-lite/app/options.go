@@ -117,6 +117,8 @@ type clusterOptions struct {
 	nodeFlags   []string
 	gatewayAPI  string
 	etcdServers []string
+	// settle waits for workloads to become available before COMMAND runs.
+	settle bool
 
 	podCIDRs []netip.Prefix
 	nodes    []kubelet.Node

@@ -47,7 +47,7 @@ the cluster stops, and the exit code is COMMAND's.`,
 			if output != "text" && output != "json" {
 				return &exitError{code: exitUsage, err: fmt.Errorf("--output=%s: must be text or json", output)}
 			}
-			options.dirs = dirs
+			options.dirs, options.settle = dirs, len(command) > 0
 			if err := options.complete(); err != nil {
 				return &exitError{code: exitUsage, err: err}
 			}
@@ -132,7 +132,7 @@ func (u *up) run(ctx context.Context) error {
 	defer u.stop()
 
 	lastLine := captureLibraryLogs(u.log)
-	instance, err := newInstance(ctx, u.options, u.log, u.partReady)
+	instance, err := newInstance(ctx, u.options, u.log, u.stderr, u.partReady)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
 	"github.com/linkerd-lite/linkerd-lite/embedded/controllers"
+	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
@@ -32,6 +36,8 @@ type instance struct {
 	registry   *prometheus.Registry
 	supervisor *lifecycle.Supervisor
 	info       RunInfo
+	// out gets what the user should read.
+	out io.Writer
 	// notices are things to tell the user before the start.
 	notices []string
 	undo    []func() error
@@ -39,8 +45,8 @@ type instance struct {
 
 // newInstance takes the data directory, binds all addresses and puts the parts
 // together. Nothing runs until run is called; close undoes it.
-func newInstance(ctx context.Context, options *clusterOptions, log *slog.Logger, onReady func(lifecycle.Status)) (*instance, error) {
-	i := &instance{options: options, log: log, registry: prometheus.NewRegistry()}
+func newInstance(ctx context.Context, options *clusterOptions, log *slog.Logger, out io.Writer, onReady func(lifecycle.Status)) (*instance, error) {
+	i := &instance{options: options, log: log, out: out, registry: prometheus.NewRegistry()}
 	if err := i.prepare(ctx); err != nil {
 		return nil, errors.Join(err, i.close())
 	}
@@ -60,7 +66,7 @@ func (i *instance) prepare(ctx context.Context) error {
 	}
 	i.undo = append(i.undo, i.dir.Close)
 	var err error
-	if i.listeners, err = i.options.core.addresses.bind("api", "admin"); err != nil {
+	if i.listeners, err = i.options.core.addresses.bind(i.addresses()...); err != nil {
 		return err
 	}
 	i.undo = append(i.undo, func() error { i.listeners.close(); return nil })
@@ -165,18 +171,112 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 		return nil, err
 	}
 
-	// Controllers.
+	client := api.Client()
+	kube, err := protobufClient(client)
+	if err != nil {
+		return nil, err
+	}
 	if o.has(partControllers) {
 		add("controllers", controllers.New(controllers.Config{
-			Client:        api.Client(),
+			Client:        client,
 			RootCA:        keys.CA(),
 			WithoutGC:     !o.has(partGC),
 			WithEndpoints: !o.core.enableEndpointSlices,
 			Log:           i.log.With("part", "controllers"),
 		}).Run, "apiserver")
 	}
+	if o.has(partKubelet) {
+		nodes, err := kubelet.New(kubelet.Config{
+			Client: kube, Nodes: o.nodes, PodCIDRs: o.podCIDRs, DataDir: i.dir.Path(),
+			Logger: i.log, Registerer: i.registry,
+		})
+		if err != nil {
+			return nil, err
+		}
+		add("kubelet", nodes.Run, "apiserver")
+	}
+
+	// Linkerd's kinds and certificates.
+	keeper, err := crds.New(client, o.gatewayAPI == "bundled", i.log.With("part", "crds"))
+	if err != nil {
+		return nil, err
+	}
+	add("crds", keeper.Run, "apiserver")
+	authority, err := newIdentity(&o.core, i.dir.Path(), kube, i.registry, i.log)
+	if err != nil {
+		return nil, err
+	}
+	add("identity", authority.Run, "apiserver")
+	var controlPlane *core
+	if o.has(partCore) {
+		if controlPlane, err = newCore(core{
+			options: &o.core, log: i.log, registry: i.registry, listeners: i.listeners,
+			client: client, kube: kube, holder: i.holder(), identity: authority,
+		}); err != nil {
+			return nil, err
+		}
+		coreParts, err := controlPlane.parts(o.has(partStatus), []string{"crds"}, []string{"objects"})
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, coreParts...)
+	}
+
+	// Admission.
+	hooks, err := i.admission(client, kube, authority, controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	if hooks.server != nil {
+		add("webhook", hooks.run, "identity")
+		add("admission", hooks.registrar.Run, "crds", "webhook")
+	} else {
+		add("admission", hooks.registrar.Run, "crds")
+	}
+	task("objects", func(ctx context.Context, _ func()) error {
+		return i.ensureObjects(ctx, client, authority, hooks.server)
+	}, "admission", "identity")
+
+	// Manifests: last, so that what they hold meets the whole cluster.
+	if len(o.dirs) > 0 {
+		sync, err := i.manifests(client)
+		if err != nil {
+			return nil, err
+		}
+		after := []string{"admission", "objects", "roles"}
+		for part, name := range map[string]string{partControllers: "controllers", partKubelet: "kubelet", partCore: "core"} {
+			if o.has(part) {
+				after = append(after, name)
+			}
+		}
+		add("manifests", sync.Run, after...)
+	}
+	if controlPlane != nil && len(o.dirs) > 0 {
+		task("settled", func(ctx context.Context, _ func()) error {
+			return (&settler{client: kube, state: controlPlane.state, warn: i.warn, waitWorkloads: o.settle && o.has(partControllers) && o.has(partKubelet)}).run(ctx)
+		}, "manifests")
+	}
 	return parts, nil
 }
+
+// addresses are the names of the listeners that this instance needs.
+func (i *instance) addresses() []string {
+	names := []string{"api", "admin"}
+	if i.options.has(partWebhooks) || i.options.has(partInjector) {
+		names = append(names, "webhook")
+	}
+	if i.options.has(partCore) {
+		names = append(names, coreListeners...)
+	}
+	return names
+}
+
+// holder is the same for every run on one data directory, so that Leases come
+// back at once after a crash.
+func (i *instance) holder() string { return "linkerd-lite-" + filepath.Base(i.dir.Path()) }
+
+// warn tells the user of something that is not as it should be.
+func (i *instance) warn(format string, args ...any) { fmt.Fprintf(i.out, "warning: "+format, args...) }
 
 func (i *instance) writeKubeconfig(api *apiserver.Server) error {
 	data, err := clientcmd.Write(*apiserver.Kubeconfig(api.Client(), "linkerd-lite"))

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
+	"github.com/linkerd-lite/linkerd-lite/policy/admission"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
+	"github.com/linkerd-lite/linkerd-lite/validator"
+)
+
+// webhooks are the admission webhooks of an instance.
+type webhooks struct {
+	// server is nil without any hook.
+	server    *webhook.Server
+	registrar *webhook.Registrar
+
+	// injector is made when the trust anchors are known that it writes into pods.
+	injector    atomic.Pointer[injector.Injector]
+	newInjector func() *injector.Injector
+}
+
+// admission builds the webhooks. core may be nil.
+func (i *instance) admission(client *rest.Config, kube kubernetes.Interface, authority *identity.Service, core *core) (*webhooks, error) {
+	o := i.options
+	w := &webhooks{}
+	w.newInjector = func() *injector.Injector {
+		return injector.New(injector.Config{
+			Default:               o.inject == "enabled",
+			IPv6:                  o.core.enableIPv6,
+			ControlPlaneNamespace: o.core.controlPlaneNamespace,
+			ClusterDomain:         o.core.clusterDomain,
+			TrustDomain:           o.core.trustDomain,
+			ClusterNetworks:       o.core.clusterNetworks,
+			OpaquePorts:           o.core.defaultOpaquePorts,
+			InboundPolicy:         o.core.defaultPolicy,
+			TrustAnchors:          string(authority.Anchors().PEM),
+		}, injector.NewLookup(kube))
+	}
+	var hooks []webhook.Hook
+	var endpoints []webhook.Endpoint
+	if o.has(partWebhooks) {
+		hooks = append(hooks, webhook.ServiceProfileHook(), webhook.PolicyHook())
+		endpoints = append(endpoints,
+			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(i.profileChecks(core)), Dialect: webhook.ControllerDialect},
+			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(i.policyChecks()), Dialect: webhook.PolicyDialect})
+	}
+	if o.has(partInjector) {
+		hook := webhook.InjectorHook()
+		hook.Probe = injector.Probe
+		hooks = append(hooks, hook)
+		endpoints = append(endpoints, webhook.Endpoint{Name: "injector", Path: webhook.InjectorPath, Dialect: webhook.ControllerDialect,
+			Review: func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+				return w.injector.Load().Review(ctx, request)
+			}})
+	}
+	if len(hooks) > 0 {
+		namespace := "." + o.core.controlPlaneNamespace + ".svc"
+		var err error
+		if w.server, err = webhook.New(webhook.Config{
+			Listener:   i.listeners["webhook"],
+			Endpoints:  endpoints,
+			Dir:        filepath.Join(i.dir.Path(), "webhooks"),
+			DNSNames:   []string{"linkerd-sp-validator" + namespace, "linkerd-policy-validator" + namespace, "linkerd-proxy-injector" + namespace},
+			Registerer: i.registry,
+			Log:        i.log.With("part", "webhook"),
+		}); err != nil {
+			return nil, err
+		}
+	}
+	w.registrar = webhook.NewRegistrar(client, o.core.controlPlaneNamespace, w.server, i.log.With("part", "admission"), hooks...)
+	return w, nil
+}
+
+func (w *webhooks) run(ctx context.Context, ready func()) error {
+	w.injector.Store(w.newInjector())
+	return w.server.Run(ctx, ready)
+}
+
+// profileChecks are what the ServiceProfile check knows of the cluster.
+func (i *instance) profileChecks(core *core) validator.Options {
+	options := validator.Options{ClusterDomain: i.options.core.clusterDomain}
+	if core != nil {
+		options.ServiceExists = func(namespace, name string) bool {
+			_, ok := state.Get(core.state.Snapshot().Reader(), state.Services, namespace, name)
+			return ok
+		}
+	}
+	return options
+}
+
+func (i *instance) policyChecks() admission.Options { return admission.Options{} }

@@ -1,0 +1,200 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/linkerd-lite/linkerd-lite/destination"
+	"github.com/linkerd-lite/linkerd-lite/destination/extworkloads"
+	"github.com/linkerd-lite/linkerd-lite/destination/links"
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	pbdestination "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	pbidentity "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
+)
+
+// coreListeners are the addresses of the control plane's APIs.
+var coreListeners = []string{"destination", "policy", "identity", "direct"}
+
+// core is the control plane itself: what reads an API server, whichever it is,
+// and answers proxies.
+type core struct {
+	options   *coreOptions
+	log       *slog.Logger
+	registry  *prometheus.Registry
+	listeners listeners
+	client    *rest.Config
+	kube      kubernetes.Interface
+	// holder is the identity under which Leases are held.
+	holder string
+	// identity is nil where no certificates are issued.
+	identity *identity.Service
+
+	state *state.State
+	graph *view.Graph
+}
+
+// newCore builds the State and its views. It starts nothing.
+func newCore(c core) (*core, error) {
+	st, err := state.New(state.Config{
+		Cluster:         state.LocalCluster,
+		Kinds:           state.LocalKinds(c.options.enableEndpointSlices),
+		SecretNamespace: c.options.controlPlaneNamespace,
+		Log:             c.log.With("part", "state"),
+		Registerer:      c.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.state, c.graph = st, view.NewGraph(st)
+	return &c, nil
+}
+
+// newIdentity builds the certificate authority, kept in the data directory.
+func newIdentity(o *coreOptions, dataDir string, kube kubernetes.Interface, registry *prometheus.Registry, log *slog.Logger) (*identity.Service, error) {
+	return identity.New(identity.Config{
+		Files:                 identity.Files{Dir: filepath.Join(dataDir, "identity")},
+		ControlPlaneNamespace: o.controlPlaneNamespace,
+		TrustDomain:           o.trustDomain,
+		Reviews:               kube.AuthenticationV1().TokenReviews(),
+		Registerer:            registry,
+		Clock:                 clock.RealClock{},
+		Log:                   log.With("part", "identity"),
+	})
+}
+
+// parts are the core's parts. They wait for those named in after; writers may
+// lead only once those named in writersAfter are done too. With status false
+// the core writes nothing.
+func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Part, error) {
+	metrics, err := grpcserver.NewMetrics(c.registry)
+	if err != nil {
+		return nil, err
+	}
+	shim, err := c.shim(metrics)
+	if err != nil {
+		return nil, err
+	}
+	linked, err := links.New(links.Config{
+		State: c.state, EndpointSlices: c.options.enableEndpointSlices,
+		Log: c.log.With("part", "links"), Registerer: c.registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	config := c.destinationConfig()
+	config.Links = linked
+	config.Stopping = shim.Server(linkerd.DestinationPort).Done()
+	destinationServer, err := destination.New(config)
+	if err != nil {
+		return nil, err
+	}
+	pbdestination.RegisterDestinationServer(shim.Server(linkerd.DestinationPort), destinationServer)
+	if c.identity != nil {
+		pbidentity.RegisterIdentityServer(shim.Server(linkerd.IdentityPort), c.identity)
+	}
+	shimAfter := []string{"state"}
+	if c.identity != nil {
+		shimAfter = append(shimAfter, "identity")
+	}
+	parts := []lifecycle.Part{
+		{Name: "state", After: after, Run: func(ctx context.Context, ready func()) error {
+			return c.state.Run(ctx, c.client, ready)
+		}},
+		{Name: "views", After: []string{"state"}, Run: runAtOnce(c.graph.Run)},
+		{Name: "links", After: []string{"state"}, Run: runAtOnce(linked.Run)},
+		{Name: "core", After: append(shimAfter, "views", "links"), Run: shim.Run},
+	}
+	if status {
+		writersAfter = append([]string{"state"}, writersAfter...)
+		if c.options.enableEndpointSlices {
+			workloads := extworkloads.New(extworkloads.Config{
+				State: c.state, Client: c.kube, Namespace: c.options.controlPlaneNamespace,
+				Identity: c.holder, Log: c.log.With("part", "workloads"),
+			})
+			parts = append(parts, lifecycle.Part{Name: "workloads", After: writersAfter, Run: runAtOnce(workloads.Run)})
+		}
+	}
+	return parts, nil
+}
+
+// runAtOnce is for parts that are of use from their first moment on.
+func runAtOnce(run func(context.Context) error) func(context.Context, func()) error {
+	return func(ctx context.Context, ready func()) error {
+		ready()
+		return run(ctx)
+	}
+}
+
+func (c *core) destinationConfig() destination.Config {
+	o := c.options
+	return destination.Config{
+		State:                   c.state,
+		Graph:                   c.graph,
+		Log:                     c.log.With("part", "destination"),
+		Registerer:              c.registry,
+		ControllerNamespace:     o.controlPlaneNamespace,
+		TrustDomain:             o.trustDomain,
+		ClusterDomain:           o.clusterDomain,
+		DefaultOpaquePorts:      o.defaultOpaquePorts,
+		OutboundTransportMode:   o.outboundTransportMode,
+		EnableH2Upgrade:         o.enableH2Upgrade,
+		EnableEndpointSlices:    o.enableEndpointSlices,
+		EnableIPv6:              o.enableIPv6,
+		ExtEndpointZoneWeights:  o.zoneWeights,
+		MeshedHTTP2ClientParams: o.meshedHTTP2Params,
+	}
+}
+
+// shim builds the servers of the three APIs and of the direct path.
+func (c *core) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error) {
+	account := func(name string) string {
+		return linkerd.ServiceAccountIdentity(name, c.options.controlPlaneNamespace, c.options.controlPlaneNamespace, c.options.trustDomain)
+	}
+	config := proxyshim.Config{
+		Services: []proxyshim.Service{
+			{Port: linkerd.DestinationPort, ServerName: account("linkerd-destination"), ClientCertificate: true,
+				Naming: grpcserver.ControllerNaming, Listeners: c.listening("destination")},
+			{Port: linkerd.PolicyPort, ServerName: account("linkerd-destination"), ClientCertificate: true,
+				Naming: grpcserver.PolicyNaming, Listeners: c.listening("policy")},
+		},
+		InboundPort: linkerd.ProxyInboundPort,
+		GRPC:        metrics,
+		Registerer:  c.registry,
+		Clock:       clock.RealClock{},
+		Log:         c.log.With("part", "shim"),
+	}
+	if c.identity != nil {
+		config.Issuer = c.identity
+		config.Inbound = c.listening("direct")
+		config.Services = append(config.Services, proxyshim.Service{
+			Port: linkerd.IdentityPort, ServerName: account("linkerd-identity"),
+			Naming: grpcserver.ControllerNaming, Listeners: c.listening("identity"),
+		})
+	}
+	shim, err := proxyshim.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("control plane's APIs: %w", err)
+	}
+	return shim, nil
+}
+
+func (c *core) listening(name string) []net.Listener {
+	if l, ok := c.listeners[name]; ok {
+		return []net.Listener{l}
+	}
+	return nil
+}
