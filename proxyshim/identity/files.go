@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 )
 
 // Scheme is how the files of an issuer directory are called: as in the
@@ -163,10 +165,10 @@ func (f Files) prepare(issuerName string, now time.Time) error {
 		return err
 	}
 	certName, keyName, _ := SchemeLinkerd.names()
-	if err := writeFile(filepath.Join(f.issuerDir(), keyName), keyPEM, 0o600); err != nil {
+	if err := datadir.WriteFile(filepath.Join(f.issuerDir(), keyName), keyPEM, 0o600); err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(f.issuerDir(), certName), encodeCertificate(der), 0o600)
+	return datadir.WriteFile(filepath.Join(f.issuerDir(), certName), encodeCertificate(der), 0o600)
 }
 
 // renew says whether the made issuer needs a successor: also when a crash came
@@ -219,10 +221,10 @@ func (f Files) anchor(issuerName string, now time.Time) (*x509.Certificate, cryp
 		return nil, nil, err
 	}
 	// The certificate comes last: its presence means that both are there.
-	if err := writeFile(keyPath, keyPEM, 0o600); err != nil {
+	if err := datadir.WriteFile(keyPath, keyPEM, 0o600); err != nil {
 		return nil, nil, err
 	}
-	return cert, key, writeFile(certPath, encodeCertificate(der), 0o600)
+	return cert, key, datadir.WriteFile(certPath, encodeCertificate(der), 0o600)
 }
 
 // authority makes the certificate of an authority that may have pathLen
@@ -264,22 +266,4 @@ func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 		return nil, fmt.Errorf("encode key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
-}
-
-// writeFile replaces path in one step.
-func writeFile(path string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	return nil
 }

@@ -318,20 +318,21 @@ func TestCertifyDropsExtensions(t *testing.T) {
 	}
 }
 
-// I14: the issuer ends while it is loaded.
+// I14: the user's issuer ends while it is loaded.
 func TestIssuerExpires(t *testing.T) {
 	c := clocktesting.NewFakeClock(start)
-	f := run(t, c)
+	root := identitytest.NewCA(t, "root", start.Add(1000*time.Hour), nil)
+	f, _ := runOwn(t, c, identitytest.NewCA(t, "issuer", start.Add(48*time.Hour), root), root, identity.SchemeLinkerd)
 	ttl := testutil.ToFloat64(gauge(t, f))
-	if want := (365 * 24 * time.Hour).Seconds(); ttl != want {
+	if want := (48 * time.Hour).Seconds(); ttl != want {
 		t.Errorf("issuer_cert_ttl_seconds is %v, want %v", ttl, want)
 	}
-	c.SetTime(start.Add(366 * 24 * time.Hour))
+	c.SetTime(start.Add(49 * time.Hour))
 	_, err := f.Certify(t.Context(), request(t))
 	if status.Code(err) != codes.Unknown {
-		t.Errorf("Certify: %v", err)
+		t.Fatalf("Certify: %v", err)
 	}
-	for _, date := range []string{"not before 2026-03-01T11:59:00Z", "not after 2027-03-01T12:00:00Z", "now 2027-03-02T12:00:00Z"} {
+	for _, date := range []string{"not before 2016-03-05T12:00:00Z", "not after 2026-03-03T12:00:00Z", "now 2026-03-03T13:00:00Z"} {
 		if !strings.Contains(err.Error(), date) {
 			t.Errorf("B71: message %q lacks %q", err, date)
 		}

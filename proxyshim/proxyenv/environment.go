@@ -1,0 +1,191 @@
+package proxyenv
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+)
+
+const prefix = "LINKERD2_PROXY_"
+
+// Var is an environment variable.
+type Var struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Input is what an environment depends on.
+type Input struct {
+	// Pod is as the API server has it: injected, with an address.
+	Pod *corev1.Pod
+	// Destination, Policy and Identity are HOST:PORT of the control plane.
+	Destination, Policy, Identity string
+	// Anchors are the trust anchors in PEM.
+	Anchors string
+	// Dir holds the files that WriteIdentity and WriteToken write.
+	Dir string
+	// Outbound is HOST:PORT of the outbound listener; empty means the pod's
+	// own. Pods share one network here, so two proxies need two.
+	Outbound string
+}
+
+// Environment is that of the pod's proxy container with references resolved,
+// and what differs on this machine replaced: the listeners are on the pod's
+// address, since every pod has the same network here, the control plane is
+// where the instance listens, and the identity's files are in Dir.
+func Environment(in Input) ([]Var, error) {
+	pod := in.Pod
+	name := pod.Namespace + "/" + pod.Name
+	container := proxyContainer(pod)
+	if container == nil {
+		return nil, fmt.Errorf("pod %s has no container %s: annotate it with %s: enabled", name, linkerd.ProxyContainerName, linkerd.InjectAnnotation)
+	}
+	if pod.Status.PodIP == "" {
+		return nil, fmt.Errorf("pod %s has no address yet", name)
+	}
+	vars, err := resolve(pod, container.Env)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", name, err)
+	}
+	get := func(name string) string {
+		i := slices.IndexFunc(vars, func(v Var) bool { return v.Name == prefix+name })
+		if i < 0 {
+			return ""
+		}
+		return vars[i].Value
+	}
+	set := func(name, value string) {
+		i := slices.IndexFunc(vars, func(v Var) bool { return v.Name == prefix+name })
+		if i < 0 {
+			vars = append(vars, Var{prefix + name, value})
+			return
+		}
+		vars[i].Value = value
+	}
+	for variable, port := range map[string]uint16{
+		"INBOUND_LISTEN_ADDR": linkerd.ProxyInboundPort, "ADMIN_LISTEN_ADDR": linkerd.ProxyAdminPort, "CONTROL_LISTEN_ADDR": linkerd.ProxyControlPort,
+	} {
+		_, own, err := net.SplitHostPort(cmp.Or(get(variable), fmt.Sprintf(":%d", port)))
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %s%s: %w", name, prefix, variable, err)
+		}
+		set(variable, net.JoinHostPort(pod.Status.PodIP, own))
+	}
+	if in.Outbound != "" {
+		set("OUTBOUND_LISTEN_ADDR", in.Outbound)
+		set("OUTBOUND_LISTEN_ADDRS", in.Outbound)
+	}
+	set("DESTINATION_SVC_ADDR", in.Destination)
+	set("POLICY_SVC_ADDR", in.Policy)
+	set("IDENTITY_SVC_ADDR", in.Identity)
+	set("IDENTITY_TRUST_ANCHORS", in.Anchors)
+	set("IDENTITY_DIR", in.Dir)
+	set("IDENTITY_TOKEN_FILE", filepath.Join(in.Dir, tokenFile))
+	// Nobody waits for a proxy on this machine but who just started it.
+	set("IDENTITY_MIN_REFRESH", cmp.Or(get("IDENTITY_MIN_REFRESH"), "1s"))
+	if get("IDENTITY_LOCAL_NAME") == "" {
+		return nil, fmt.Errorf("pod %s: its proxy has no %s", name, linkerd.ProxyIdentityNameEnv)
+	}
+	slices.SortFunc(vars, func(a, b Var) int { return strings.Compare(a.Name, b.Name) })
+	return vars, nil
+}
+
+// IdentityOf is the identity of the pod's proxy.
+func IdentityOf(pod *corev1.Pod) (string, error) {
+	if container := proxyContainer(pod); container != nil {
+		for _, v := range container.Env {
+			if v.Name == linkerd.ProxyIdentityNameEnv && v.Value != "" {
+				return v.Value, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("pod %s/%s has no proxy with an identity: annotate it with %s: enabled", pod.Namespace, pod.Name, linkerd.InjectAnnotation)
+}
+
+// proxyContainer is the proxy among the pod's containers and native sidecars.
+func proxyContainer(pod *corev1.Pod) *corev1.Container {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			if containers[i].Name == linkerd.ProxyContainerName {
+				return &containers[i]
+			}
+		}
+	}
+	return nil
+}
+
+// resolve computes values as the kubelet does. Variables without the proxy's
+// prefix are there for others to refer to, and left out.
+func resolve(pod *corev1.Pod, env []corev1.EnvVar) ([]Var, error) {
+	values := map[string]string{}
+	var vars []Var
+	for _, e := range env {
+		value := expand(e.Value, values)
+		if e.ValueFrom != nil {
+			if e.ValueFrom.FieldRef == nil {
+				return nil, fmt.Errorf("variable %s takes its value from something else than the pod's fields", e.Name)
+			}
+			var err error
+			if value, err = field(pod, e.ValueFrom.FieldRef.FieldPath); err != nil {
+				return nil, fmt.Errorf("variable %s: %w", e.Name, err)
+			}
+		}
+		values[e.Name] = value
+		if strings.HasPrefix(e.Name, prefix) {
+			vars = append(vars, Var{e.Name, strings.TrimSuffix(value, "\n")})
+		}
+	}
+	return vars, nil
+}
+
+var reference = regexp.MustCompile(`\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)`)
+
+// expand replaces $(NAME) by the value of an earlier variable; unknown names
+// stay, and $$ is a dollar sign.
+func expand(text string, values map[string]string) string {
+	return reference.ReplaceAllStringFunc(text, func(match string) string {
+		if match == "$$" {
+			return "$"
+		}
+		if value, ok := values[match[2:len(match)-1]]; ok {
+			return value
+		}
+		return match
+	})
+}
+
+// field is the value of a downward API field.
+func field(pod *corev1.Pod, path string) (string, error) {
+	switch path {
+	case "metadata.name":
+		return pod.Name, nil
+	case "metadata.namespace":
+		return pod.Namespace, nil
+	case "metadata.uid":
+		return string(pod.UID), nil
+	case "spec.nodeName":
+		return pod.Spec.NodeName, nil
+	case "spec.serviceAccountName":
+		return cmp.Or(pod.Spec.ServiceAccountName, "default"), nil
+	case "status.hostIP":
+		return pod.Status.HostIP, nil
+	case "status.podIP":
+		return pod.Status.PodIP, nil
+	case "status.podIPs":
+		var ips []string
+		for _, ip := range pod.Status.PodIPs {
+			ips = append(ips, ip.IP)
+		}
+		return strings.Join(ips, ","), nil
+	}
+	return "", errors.New("the pod's field " + path + " is not known here")
+}
