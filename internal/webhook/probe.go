@@ -12,8 +12,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// refuses returns a probe that creates an object that the webhook must refuse. It is a dry run: nothing is stored even
-// if the API server does not know the webhook yet.
+const probeName = "linkerd-lite-probe"
+
+// refuses returns a probe that makes an object that the webhook must refuse. It is a dry run: nothing is stored even if
+// the API server does not know the webhook yet. It applies the object rather than creating it, because the API server
+// holds a create for 2 s if the definition of the kind is younger than that.
 func refuses(webhook, apiVersion, kind, resource string, spec map[string]any) func(context.Context, *rest.Config, string) (bool, error) {
 	refusal := fmt.Sprintf("admission webhook %q denied the request", webhook)
 	return func(ctx context.Context, config *rest.Config, namespace string) (bool, error) {
@@ -25,12 +28,12 @@ func refuses(webhook, apiVersion, kind, resource string, spec map[string]any) fu
 		if err != nil {
 			return false, err
 		}
-		_, err = client.Resource(group.WithResource(resource)).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		_, err = client.Resource(group.WithResource(resource)).Namespace(namespace).Apply(ctx, probeName, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": apiVersion,
 			"kind":       kind,
-			"metadata":   map[string]any{"name": "linkerd-lite-probe"},
+			"metadata":   map[string]any{"name": probeName},
 			"spec":       spec,
-		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: FieldManager})
+		}}, metav1.ApplyOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: FieldManager})
 		if err != nil && strings.Contains(err.Error(), refusal) {
 			return true, nil
 		}

@@ -25,8 +25,8 @@ const FieldManager = "linkerd-lite-webhooks"
 
 const (
 	retryInterval = 10 * time.Millisecond
-	// maxRetryInterval bounds the wait between two tries when something stays wrong.
-	maxRetryInterval = time.Second
+	// maxRetryInterval bounds the wait between two tries. It is short because the start of everything else waits.
+	maxRetryInterval = 50 * time.Millisecond
 	// complainAfter is when a registration that does not succeed is logged.
 	complainAfter = 5 * time.Second
 )
@@ -67,7 +67,8 @@ func (r *Registrar) Run(ctx context.Context, ready func()) error {
 	if err != nil {
 		return fmt.Errorf("client for webhook probes: %w", err)
 	}
-	if err := r.retry(ctx, "probe webhooks", func(ctx context.Context) error { return r.probe(ctx, client) }); err != nil {
+	heeded := map[string]bool{}
+	if err := r.retry(ctx, "probe webhooks", func(ctx context.Context) error { return r.probe(ctx, client, heeded) }); err != nil {
 		return ended(ctx, err)
 	}
 	ready()
@@ -211,8 +212,9 @@ func selector(selector *metav1.LabelSelector) *applymetav1.LabelSelectorApplyCon
 	return config
 }
 
-// probe returns nil once the API server calls every hook.
-func (r *Registrar) probe(ctx context.Context, client kubernetes.Interface) error {
+// probe returns nil once the API server calls every hook. Names of hooks that it calls are added to heeded, and not
+// probed again.
+func (r *Registrar) probe(ctx context.Context, client kubernetes.Interface, heeded map[string]bool) error {
 	namespace, err := r.probeNamespace(ctx, client)
 	if err != nil {
 		return err
@@ -222,7 +224,7 @@ func (r *Registrar) probe(ctx context.Context, client kubernetes.Interface) erro
 		return nil
 	}
 	for _, hook := range r.hooks {
-		if hook.Probe == nil {
+		if hook.Probe == nil || heeded[hook.Name] {
 			continue
 		}
 		called, err := hook.Probe(ctx, r.config, namespace)
@@ -232,6 +234,7 @@ func (r *Registrar) probe(ctx context.Context, client kubernetes.Interface) erro
 		if !called {
 			return fmt.Errorf("%s: not called by the API server", hook.Name)
 		}
+		heeded[hook.Name] = true
 	}
 	return nil
 }
