@@ -247,7 +247,11 @@ func (x *executor) restore(ctx context.Context, step Step) error {
 		value, _ := metadata[name].(map[string]any)
 		patch = append(patch, operation{"add", "/metadata/" + name, value})
 	}
-	patch = append(patch, operation{"add", "/metadata/managedFields", []any{map[string]any{}}})
+	// With no entry at all the server would not record who makes this change.
+	patch = append(patch, operation{"add", "/metadata/managedFields", []metav1.ManagedFieldsEntry{{
+		Manager: step.manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: step.object.GetAPIVersion(),
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{}}}`)},
+	}}})
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode as JSON: %w", err)

@@ -70,7 +70,11 @@ func follow(node *yamlv3.Node, field string) int {
 				line = node.Line
 				continue
 			}
-			if node = child(node, index); node == nil {
+			next := child(node, index)
+			if next == nil {
+				next = itemWith(node, index)
+			}
+			if node = next; node == nil {
 				return line
 			}
 			line = node.Line
@@ -83,6 +87,31 @@ func follow(node *yamlv3.Node, field string) int {
 		line, node = key.Line, value
 	}
 	return line
+}
+
+// itemWith returns the item of a list that has the keys of a selector such as
+// port=80,protocol="TCP", as far as it has them at all: defaults are not written out.
+func itemWith(list *yamlv3.Node, selector string) *yamlv3.Node {
+	if list.Kind != yamlv3.SequenceNode {
+		return nil
+	}
+	for _, item := range list.Content {
+		matches := false
+		for _, pair := range strings.Split(selector, ",") {
+			name, want, _ := strings.Cut(pair, "=")
+			value := child(item, name)
+			if value == nil {
+				continue
+			}
+			if matches = value.Value == strings.Trim(want, `"`); !matches {
+				break
+			}
+		}
+		if matches {
+			return item
+		}
+	}
+	return nil
 }
 
 func child(node *yamlv3.Node, name string) *yamlv3.Node {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,14 +28,15 @@ type rejection struct {
 
 var (
 	isInvalid   = regexp.MustCompile(`^\S+ "[^"]*" is invalid: `)
-	undeclared  = regexp.MustCompile(`\.([\w.\[\]]+): field not declared in schema`)
-	wrongType   = regexp.MustCompile(`: \.([\w.\[\]]+): `)
+	undeclared  = regexp.MustCompile(`\.([\w.]+(?:\[[^\]]*\][\w.]*)*): field not declared in schema`)
+	wrongType   = regexp.MustCompile(`\.([\w.]+(?:\[[^\]]*\][\w.]*)*): expected `)
+	goValue     = regexp.MustCompile(`&value\.valueUnstructured\{Value:(.*?)\}`)
 	unknown     = regexp.MustCompile(`unknown field "([^"]+)"`)
 	typedPrefix = regexp.MustCompile(`^failed to create typed patch object \([^)]*\): `)
 )
 
 func reject(err error) rejection {
-	r := rejection{message: oneLine(err.Error())}
+	r := rejection{message: oneLine(steady(err.Error()))}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		r.transient = true // no answer at all, or the object is still there
@@ -64,6 +66,22 @@ func reject(err error) rejection {
 		r.message += "; to change it delete the object, it is then applied anew when its file is saved"
 	}
 	return r
+}
+
+// steady sorts the lines of errors that the API server lists in the order of a
+// map, as the same error should read the same each time.
+func steady(message string) string {
+	message = goValue.ReplaceAllString(message, "$1")
+	head, list, ok := strings.Cut(message, "errors:\n")
+	if !ok {
+		return message
+	}
+	lines := strings.Split(strings.TrimSpace(list), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	slices.Sort(lines)
+	return head + strings.Join(lines, "; ")
 }
 
 // rejectedField is the path of the first field that the error is about.

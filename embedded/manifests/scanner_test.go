@@ -1,0 +1,198 @@
+package manifests
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestLister(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{
+		"b.yaml", "a.yml", "c.JSON", "sub/deep/d.yaml", "kustomized/kustomization.yml", "kustomized/raw.yaml", "kustomized/in/raw.yaml",
+		"README.md", ".hidden.yaml", ".git/x.yaml", "..data/x.yaml", "e.yaml~", ".e.yaml.swp", "4913", "#e.yaml#", "data/inventory.json",
+	} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
+	must(t, os.Symlink("sub", filepath.Join(dir, "zub")))
+	must(t, os.Symlink("b.yaml", filepath.Join(dir, "y.yaml")))
+	watched := map[string]bool{}
+	l := lister{exclude: []string{filepath.Join(dir, "data")}, watch: func(dir, name string) { watched[dir+":"+name] = true }}
+	tree := l.list([]root{{shown: "m", abs: dir}})
+	var got []string
+	for _, f := range tree.files {
+		got = append(got, f.shown)
+	}
+	for _, f := range tree.kustomizations {
+		got = append(got, "kustomization "+f.shown)
+	}
+	// What is reached twice counts once.
+	want := []string{"m/a.yml", "m/b.yaml", "m/c.JSON", "m/sub/deep/d.yaml", "kustomization m/kustomized/kustomization.yml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(tree.faults) > 0 {
+		t.Errorf("faults: %v", tree.faults)
+	}
+	for _, place := range []string{dir + ":", dir + "/sub/deep:", dir + "/kustomized:", filepath.Dir(dir) + ":" + filepath.Base(dir)} {
+		if !watched[place] {
+			t.Errorf("%s is not watched", place)
+		}
+	}
+	if watched[dir+"/data:"] || watched[dir+"/.git:"] {
+		t.Errorf("watched: %v", watched)
+	}
+}
+
+func TestListerUnreadable(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root can read everything")
+	}
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0))
+	l := lister{watch: func(string, string) {}}
+	tree := l.list([]root{{shown: "m", abs: dir}})
+	want := []Fault{{File: "m/sub", Message: "read directory: permission denied; its objects stay as they are"}}
+	if diff := cmp.Diff(want, tree.faults); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestScannerReads only what changed, and forgives coarse clocks.
+func TestScannerReads(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.yaml")
+	now := time.Now()
+	s := newScanner([]root{{shown: "m", abs: dir}}, nil, func(string, string) {}, func() time.Time { return now })
+	must(t, os.WriteFile(path, []byte(cm("a", "1")), 0o644))
+	stamp := now.Add(-time.Hour)
+	must(t, os.Chtimes(path, stamp, stamp))
+	first := s.scan()
+	source := first.byPath[path]
+	if !source.Changed.Equal(stamp) {
+		t.Errorf("changed %v, want the time of modification %v", source.Changed, stamp)
+	}
+	if again := s.scan(); again.byPath[path] != source || len(again.saved) > 0 {
+		t.Error("an unchanged file was read again")
+	}
+	now = now.Add(time.Second)
+	must(t, os.Chtimes(path, now, now))
+	if again := s.scan(); again.byPath[path] != source || !again.saved[path] {
+		t.Error("a touched file is to be saved, and the same")
+	}
+	// Same size, same time: within the clock's grain it is read again.
+	must(t, os.WriteFile(path, []byte(cm("a", "2")), 0o644))
+	must(t, os.Chtimes(path, now, now))
+	if again := s.scan(); again.byPath[path] == source || !again.byPath[path].Changed.Equal(now) {
+		t.Error("a write within the grain of the clock was missed")
+	}
+	must(t, os.Remove(path))
+	now = now.Add(time.Minute)
+	if gone := s.scan(); gone.byPath[path] != nil || !gone.changed(path).Equal(now) {
+		t.Error("the file is not gone")
+	}
+	s.forget(nil)
+	now = now.Add(time.Minute)
+	s.forget(nil)
+	if len(s.files) > 0 {
+		t.Error("a gone file is remembered for ever")
+	}
+}
+
+func TestChangedBeforeStart(t *testing.T) {
+	dir := t.TempDir()
+	stamp := time.Now().Add(-time.Hour).Truncate(time.Second)
+	must(t, os.Chtimes(dir, stamp, stamp))
+	s := newScanner([]root{{shown: "m", abs: dir}}, nil, func(string, string) {}, time.Now)
+	if got := s.scan().changed(filepath.Join(dir, "gone", "a.yaml")); !got.Equal(stamp) {
+		t.Errorf("changed %v, want that of the nearest directory %v", got, stamp)
+	}
+}
+
+func TestInventory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	inv, replaced, err := loadInventory(dir, true, "c1")
+	must(t, err)
+	if replaced {
+		t.Error("replaced")
+	}
+	r := Record{Key: Key{Group: "g", Kind: "K", Namespace: "ns", Name: "n"}, Version: "v1", File: "/a", Hash: "h", Fields: "f", HasStatus: true}
+	inv.put(r)
+	inv.put(Record{Key: Key{Kind: "L", Name: "n"}})
+	inv.drop(Key{Kind: "L", Name: "n"})
+	must(t, inv.save())
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	if len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+	again, _, err := loadInventory(dir, true, "c1")
+	must(t, err)
+	if diff := cmp.Diff(map[Key]Record{r.Key: r}, again.records); diff != "" {
+		t.Error(diff)
+	}
+	if other, replaced, err := loadInventory(dir, true, "c2"); err != nil || !replaced || len(other.records) > 0 {
+		t.Errorf("another cluster: %v %v %v", other, replaced, err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "inventory.json"), []byte(`{"format": 9}`), 0o600))
+	if _, _, err := loadInventory(dir, true, "c1"); err == nil || !strings.Contains(err.Error(), "has format 9, this program knows 1") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// BenchmarkScan is the part of a save's latency that grows with the directory.
+func BenchmarkScan(b *testing.B) {
+	dir := b.TempDir()
+	stamp := time.Now().Add(-time.Hour)
+	for i := range 1000 {
+		path := filepath.Join(dir, fmt.Sprintf("%d.yaml", i))
+		must(b, os.WriteFile(path, []byte(cm(fmt.Sprint("c", i), "1")), 0o644))
+		must(b, os.Chtimes(path, stamp, stamp))
+	}
+	s := newScanner([]root{{shown: "m", abs: dir}}, nil, func(string, string) {}, time.Now)
+	s.scan()
+	b.Run("files", func(b *testing.B) {
+		for b.Loop() {
+			s.scan()
+		}
+	})
+	sc := s.scan()
+	records := map[Key]Record{}
+	for _, source := range sc.sources {
+		for _, o := range source.Objects {
+			records[o.key()] = Record{Key: o.key(), File: source.Path, Hash: o.Hash}
+		}
+	}
+	b.Run("plan", func(b *testing.B) {
+		for b.Loop() {
+			plan := makePlan(state{sources: sc.sources, records: records, kind: planKinds})
+			if plan.Unchanged != 1000 {
+				b.Fatal(plan)
+			}
+		}
+	})
+}
+
+// BenchmarkParse is a file of a thousand documents of which one changes.
+func BenchmarkParse(b *testing.B) {
+	var parts []string
+	for i := range 1000 {
+		parts = append(parts, cm(fmt.Sprint("c", i), "1"))
+	}
+	_, _, cache := parse("x.yaml", []byte(docs(parts...)), nil)
+	n := 0
+	for b.Loop() {
+		n++
+		parts[500] = cm("c500", fmt.Sprint(n))
+		var faults []Fault
+		if _, faults, cache = parse("x.yaml", []byte(docs(parts...)), cache); len(faults) > 0 {
+			b.Fatal(faults)
+		}
+	}
+}
