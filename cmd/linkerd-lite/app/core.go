@@ -20,8 +20,10 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pbdestination "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	pbidentity "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
+	pbinbound "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/inbound"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
@@ -103,6 +105,11 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 		return nil, err
 	}
 	pbdestination.RegisterDestinationServer(shim.Server(linkerd.DestinationPort), destinationServer)
+	inboundServer, err := inbound.New(c.inboundConfig(shim.Server(linkerd.PolicyPort).Done()))
+	if err != nil {
+		return nil, err
+	}
+	pbinbound.RegisterInboundServerPoliciesServer(shim.Server(linkerd.PolicyPort), inboundServer)
 	if c.identity != nil {
 		pbidentity.RegisterIdentityServer(shim.Server(linkerd.IdentityPort), c.identity)
 	}
@@ -156,6 +163,22 @@ func (c *core) destinationConfig() destination.Config {
 		EnableIPv6:              o.enableIPv6,
 		ExtEndpointZoneWeights:  o.zoneWeights,
 		MeshedHTTP2ClientParams: o.meshedHTTP2Params,
+	}
+}
+
+func (c *core) inboundConfig(stopping <-chan struct{}) inbound.Config {
+	o := c.options
+	return inbound.Config{
+		State:                 c.state,
+		Graph:                 c.graph,
+		Stopping:              stopping,
+		Log:                   c.log.With("part", "policy"),
+		Registerer:            c.registry,
+		ClusterNetworks:       o.clusterNetworks,
+		ProbeNetworks:         o.probeNetworks,
+		DefaultPolicy:         o.defaultPolicy,
+		TrustDomain:           o.trustDomain,
+		ControlPlaneNamespace: o.controlPlaneNamespace,
 	}
 }
 
