@@ -47,8 +47,11 @@ type cluster struct {
 	registry *prometheus.Registry
 	log      *syncBuffer
 	stopping chan struct{}
-	version  int
-	born     map[string]metav1.Time
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	version int
+	born    map[string]metav1.Time
 }
 
 func newCluster(t testing.TB, config Config) *cluster {
@@ -141,6 +144,8 @@ func putAs[T state.Object](c *cluster, kind *state.Kind[T], doc string, obj T) {
 	if err := yaml.Unmarshal([]byte(doc), obj); err != nil {
 		c.t.Fatalf("%v in:\n%s", err, doc)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.version++
 	key := kind.Name + "/" + obj.GetNamespace() + "/" + obj.GetName()
 	if created := obj.GetCreationTimestamp(); !created.IsZero() {
@@ -159,35 +164,41 @@ func putAs[T state.Object](c *cluster, kind *state.Kind[T], doc string, obj T) {
 func (c *cluster) remove(names ...string) {
 	c.t.Helper()
 	for _, name := range names {
-		parts := strings.Split(name, "/")
-		switch parts[0] {
-		case "Pod":
-			removeAs(c, state.Pods, parts)
-		case "ExternalWorkload":
-			removeAs(c, state.ExternalWorkloads, parts)
-		case "Server":
-			removeAs(c, state.Servers, parts)
-		case "ServerAuthorization":
-			removeAs(c, state.ServerAuthorizations, parts)
-		case "AuthorizationPolicy":
-			removeAs(c, state.AuthorizationPolicies, parts)
-		case "MeshTLSAuthentication":
-			removeAs(c, state.MeshTLSAuthentications, parts)
-		case "NetworkAuthentication":
-			removeAs(c, state.NetworkAuthentications, parts)
-		case "HTTPLocalRateLimitPolicy":
-			removeAs(c, state.HTTPLocalRateLimitPolicies, parts)
-		case "HTTPRoute":
-			removeAs(c, state.PolicyHTTPRoutes, parts)
-		case "GatewayHTTPRoute":
-			removeAs(c, state.HTTPRoutes, parts)
-		case "GRPCRoute":
-			removeAs(c, state.GRPCRoutes, parts)
-		default:
-			c.t.Fatalf("kind %q is not known to the tests", parts[0])
-		}
+		c.forget(name)
 	}
 	c.settle()
+}
+
+// forget removes one object without settling.
+func (c *cluster) forget(name string) {
+	c.t.Helper()
+	parts := strings.Split(name, "/")
+	switch parts[0] {
+	case "Pod":
+		removeAs(c, state.Pods, parts)
+	case "ExternalWorkload":
+		removeAs(c, state.ExternalWorkloads, parts)
+	case "Server":
+		removeAs(c, state.Servers, parts)
+	case "ServerAuthorization":
+		removeAs(c, state.ServerAuthorizations, parts)
+	case "AuthorizationPolicy":
+		removeAs(c, state.AuthorizationPolicies, parts)
+	case "MeshTLSAuthentication":
+		removeAs(c, state.MeshTLSAuthentications, parts)
+	case "NetworkAuthentication":
+		removeAs(c, state.NetworkAuthentications, parts)
+	case "HTTPLocalRateLimitPolicy":
+		removeAs(c, state.HTTPLocalRateLimitPolicies, parts)
+	case "HTTPRoute":
+		removeAs(c, state.PolicyHTTPRoutes, parts)
+	case "GatewayHTTPRoute":
+		removeAs(c, state.HTTPRoutes, parts)
+	case "GRPCRoute":
+		removeAs(c, state.GRPCRoutes, parts)
+	default:
+		c.t.Fatalf("kind %q is not known to the tests", parts[0])
+	}
 }
 
 func removeAs[T state.Object](c *cluster, kind *state.Kind[T], parts []string) {
