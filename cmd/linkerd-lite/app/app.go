@@ -76,7 +76,10 @@ APIs that Linkerd's proxies dial.`,
 		newUpCommand(),
 		newCheckCommand(),
 		newDiagnosticsCommand(),
+		newIdentityCommand(),
 		newKubectlCommand(),
+		newProxyEnvCommand(),
+		newSandboxCommand(),
 		newVersionCommand(),
 	)
 	return root
