@@ -27,8 +27,10 @@ type Config struct {
 	// Ready says whether all parts are ready.
 	Ready func() bool
 	// Status describes the parts; it is what /ready answers.
-	Status   func() []lifecycle.Status
-	Gatherer prometheus.Gatherer
+	Status func() []lifecycle.Status
+	// Manifests describes how far the manifests are applied; nil without any.
+	Manifests func() any
+	Gatherer  prometheus.Gatherer
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	Log   *slog.Logger
@@ -47,7 +49,7 @@ func New(config Config) *Server {
 	}
 	s := &Server{config: config}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /live", answer("live\n"))
+	mux.HandleFunc("GET /live", answer("alive\n"))
 	mux.HandleFunc("GET /ping", answer("pong\n"))
 	mux.HandleFunc("GET /ready", s.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{
@@ -78,15 +80,20 @@ func answer(text string) http.HandlerFunc {
 type Readiness struct {
 	Ready bool               `json:"ready"`
 	Parts []lifecycle.Status `json:"parts"`
+	// Manifests is absent without any. It does not count for Ready.
+	Manifests any `json:"manifests,omitempty"`
 }
 
-// ready answers 200 once every part is ready, else 503; both list the parts.
+// ready answers 200 once every part is ready, else 500 (D147, P304); both list the parts.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	readiness := Readiness{Ready: s.config.Ready(), Parts: s.config.Status()}
 	for _, part := range readiness.Parts {
 		if part.State == lifecycle.Stopping || part.Error != "" {
 			readiness.Ready = false
 		}
+	}
+	if s.config.Manifests != nil {
+		readiness.Manifests = s.config.Manifests()
 	}
 	body, err := json.MarshalIndent(readiness, "", "  ")
 	if err != nil {
@@ -95,7 +102,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if !readiness.Ready {
-		w.WriteHeader(http.StatusServiceUnavailable)
+		w.WriteHeader(http.StatusInternalServerError)
 	}
 	_, _ = w.Write(append(body, '\n'))
 }

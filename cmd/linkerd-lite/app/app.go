@@ -74,6 +74,7 @@ APIs that Linkerd's proxies dial.`,
 	})
 	root.AddCommand(
 		newUpCommand(),
+		newServeCommand(),
 		newCheckCommand(),
 		newDiagnosticsCommand(),
 		newIdentityCommand(),

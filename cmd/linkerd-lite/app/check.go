@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
@@ -40,12 +42,40 @@ func newCheckCommand() *cobra.Command {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "ready")
-			return nil
+			return checkManifests(cmd.OutOrStdout(), readiness)
 		},
 	}
 	addDataDirFlag(cmd.Flags(), &dataDir)
 	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance that is ready")
 	return cmd
+}
+
+// checkManifests says whether the manifests are applied; faults are an error.
+func checkManifests(out io.Writer, readiness *admin.Readiness) error {
+	if readiness.Manifests == nil {
+		return nil
+	}
+	data, err := json.Marshal(readiness.Manifests)
+	if err != nil {
+		return err
+	}
+	var status manifests.Status
+	if err := json.Unmarshal(data, &status); err != nil {
+		return fmt.Errorf("asking the instance: %w", err)
+	}
+	for _, faults := range [][]manifests.Fault{status.Faults, status.Waiting} {
+		for _, fault := range faults {
+			fmt.Fprintf(out, "× %s\n", fault.Error())
+		}
+	}
+	for _, drift := range status.Drift {
+		fmt.Fprintf(out, "‼ changed by others: %v\n", drift)
+	}
+	if !status.InSync {
+		return fmt.Errorf("manifests are not in sync: %d faults, %d waiting, %d deletions held", len(status.Faults), len(status.Waiting), len(status.Held))
+	}
+	fmt.Fprintf(out, "√ manifests in sync: %d objects of %d files\n", status.Objects, status.Files)
+	return nil
 }
 
 func checkLine(part lifecycle.Status) string {

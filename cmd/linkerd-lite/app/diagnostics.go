@@ -38,7 +38,10 @@ func newDiagnosticsCommand() *cobra.Command {
 }
 
 func newDiagnosticsEndpointsCommand(dial connector) *cobra.Command {
-	var output, token string
+	var (
+		output, token string
+		watch         bool
+	)
 	cmd := &cobra.Command{
 		Use:     "endpoints AUTHORITY...",
 		Aliases: []string{"ep"},
@@ -49,12 +52,20 @@ func newDiagnosticsEndpointsCommand(dial connector) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			writeUpdate, err := updateWriterFor(output)
+			if err != nil {
+				return err
+			}
 			conn, err := dial(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer conn.Close()
-			endpoints, err := collectEndpoints(cmd.Context(), destination.NewDestinationClient(conn), args, token)
+			client := destination.NewDestinationClient(conn)
+			if watch {
+				return watchEndpoints(cmd.Context(), client, args, token, cmd.OutOrStdout(), writeUpdate)
+			}
+			endpoints, err := collectEndpoints(cmd.Context(), client, args, token)
 			if err != nil {
 				return err
 			}
@@ -63,6 +74,7 @@ func newDiagnosticsEndpointsCommand(dial connector) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide (adds the TLS identity) or json")
 	cmd.Flags().StringVar(&token, "token", "", `context token, such as {"ns":"emojivoto","nodeName":"lite"}`)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "print every message of the stream as it comes, until Ctrl-C; with -o json, one message per line")
 	return cmd
 }
 

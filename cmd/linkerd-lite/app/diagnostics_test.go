@@ -50,6 +50,12 @@ func (cannedDestination) Get(request *destination.GetDestination, stream destina
 	case "db.data.svc.cluster.local":
 		err = add("db", "data", weighted(0x01020304, "data/db-0"))
 	case "quiet.ns.svc.cluster.local:80":
+	case "brief.ns.svc.cluster.local:80":
+		pod := weighted(0x0AF40002, "ns/brief-1")
+		_ = add("brief", "ns", pod)
+		_ = stream.Send(&destination.Update{Update: &destination.Update_Remove{Remove: &destination.AddrSet{Addrs: []*netapi.TcpAddress{pod.GetAddr()}}}})
+		_ = stream.Send(&destination.Update{Update: &destination.Update_NoEndpoints{NoEndpoints: &destination.NoEndpoints{Exists: true}}})
+		return stream.Send(&destination.Update{Update: &destination.Update_NoEndpoints{NoEndpoints: &destination.NoEndpoints{}}})
 	default:
 		return status.Error(codes.NotFound, "Service nope.ns not found")
 	}
@@ -125,6 +131,15 @@ data        1.2.3.4   8080   db-0   db.data   web.emojivoto.serviceaccount.ident
 		{name: "no endpoints", args: []string{"endpoints", "quiet.ns.svc.cluster.local:80"}, stderr: "No endpoints found.\n"},
 		{name: "no endpoints as json", args: []string{"endpoints", "-o", "json", "quiet.ns.svc.cluster.local:80"}, stdout: "[]\n"},
 		{name: "the first error ends it", args: []string{"endpoints", db, "nope.ns.svc.cluster.local"}, fail: "Destination API error: Service nope.ns not found"},
+		{
+			name: "each message of a stream until it ends", args: []string{"endpoints", "--watch", "-o", "wide", "brief.ns.svc.cluster.local:80"},
+			stdout: `add      brief.ns.svc.cluster.local:80   10.244.0.2:8080   brief-1   web.emojivoto.serviceaccount.identity.linkerd.cluster.local
+remove   brief.ns.svc.cluster.local:80   10.244.0.2:8080
+none     brief.ns.svc.cluster.local:80   the Service exists
+none     brief.ns.svc.cluster.local:80   the Service does not exist
+`, fail: "the control plane ended the stream for brief.ns.svc.cluster.local:80",
+		},
+		{name: "an error ends watching", args: []string{"endpoints", "-w", "nope.ns.svc.cluster.local"}, fail: "Destination API error: Service nope.ns not found"},
 		{name: "unknown format", args: []string{"endpoints", "-o", "xml", db}, fail: `output format "xml"`},
 		{name: "profile", args: []string{"profile", "web.n.svc.cluster.local:80"}, stdout: `{
   "fully_qualified_name": "web.n.svc.cluster.local",
@@ -164,9 +179,7 @@ data        1.2.3.4   8080   db-0   db.data   web.emojivoto.serviceaccount.ident
 				if err == nil || !strings.Contains(err.Error(), test.fail) {
 					t.Fatalf("error %v, want one with %q", err, test.fail)
 				}
-				return
-			}
-			if err != nil {
+			} else if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.stdout, stdout.String()); diff != "" {

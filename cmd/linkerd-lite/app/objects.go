@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,8 +60,8 @@ func (i *instance) ensureObjects(ctx context.Context, client *rest.Config, autho
 	return nil
 }
 
-// manifests builds the syncer of the directories.
-func (i *instance) manifests(client *rest.Config) (*manifests.Syncer, error) {
+// newSyncer builds the syncer of the directories.
+func (i *instance) newSyncer(client *rest.Config, dirs []string) (*manifests.Syncer, error) {
 	builtin, err := crds.Builtin(i.options.gatewayAPI == "bundled")
 	if err != nil {
 		return nil, err
@@ -79,9 +78,9 @@ func (i *instance) manifests(client *rest.Config) (*manifests.Syncer, error) {
 		base = append(base, manifests.Base{Object: u, FieldManager: crds.FieldManager})
 	}
 	config := manifests.Config{
-		Dirs:       i.options.dirs,
+		Dirs:       dirs,
 		RESTConfig: client,
-		StateDir:   filepath.Join(i.dir.Path(), "manifests"),
+		StateDir:   i.stateDir,
 		Sync:       !i.options.ephemeral && !i.options.noFsync,
 		Base:       base,
 		Out:        i.out,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -27,6 +28,7 @@ func newUpCommand() *cobra.Command {
 		options clusterOptions
 		logging logOptions
 		output  string
+		dryRun  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "up [DIR...] [flags] [-- COMMAND [ARG...]]",
@@ -67,12 +69,16 @@ the cluster stops, and the exit code is COMMAND's.`,
 				stdout:  cmd.OutOrStdout(),
 				stderr:  cmd.ErrOrStderr(),
 			}
+			if dryRun {
+				return up.dryRun(cmd.Context())
+			}
 			return up.run(cmd.Context())
 		},
 	}
 	flags := cmd.Flags()
 	options.addFlags(flags)
 	logging.addFlags(flags)
+	flags.BoolVar(&dryRun, "dry-run", false, "try the manifests with all webhooks against the running or a temporary instance, print the plan, and exit 1 if anything would fail")
 	flags.StringVarP(&output, "output", "o", "text", "text, or json for one object on standard output once ready")
 	return cmd
 }
@@ -125,6 +131,7 @@ type up struct {
 
 func (u *up) run(ctx context.Context) error {
 	u.began = time.Now()
+	hurryMemory()
 	u.signals = make(chan os.Signal, 8)
 	signal.Notify(u.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(u.signals)
@@ -200,7 +207,7 @@ func (u *up) printf(format string, args ...any) { fmt.Fprintf(u.stderr, format, 
 
 // partReady prints a line per part.
 func (u *up) partReady(status lifecycle.Status) {
-	u.printf("  %-24s %5.2f s\n", status.Name, status.Start.Seconds())
+	u.printf("  %-12s %5.2f s, at %5.2f s\n", status.Name, status.Start.Seconds(), status.Ready.Seconds())
 }
 
 // announce prints the addresses and writes the final run.json.
@@ -228,6 +235,7 @@ func (u *up) announce() error {
 		}
 	}
 	u.printf("ready in %.2f s\n", info.ReadySeconds)
+	trimMemory()
 	return nil
 }
 
@@ -240,6 +248,9 @@ func nameLibraryDeaths(supervisor *lifecycle.Supervisor, lastLine func() string,
 		runtime.Goexit()
 	}
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, value any) {
+		if value == http.ErrAbortHandler {
+			return // how a handler ends whose client has gone
+		}
 		fmt.Fprintf(stderr, "linkerd-lite: kubernetes: panic: %v\n", value)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
@@ -18,6 +19,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
@@ -36,6 +38,11 @@ type instance struct {
 	registry   *prometheus.Registry
 	supervisor *lifecycle.Supervisor
 	info       RunInfo
+	// syncer is nil without manifest directories.
+	syncer *manifests.Syncer
+	// stateDir is where the inventory of manifests is.
+	stateDir string
+	client   *rest.Config
 	// out gets what the user should read.
 	out io.Writer
 	// notices are things to tell the user before the start.
@@ -120,12 +127,13 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 
 	// Admin: there from the first moment, so that one can see who is not ready.
 	add("admin", admin.New(admin.Config{
-		Listener: i.listeners["admin"],
-		Ready:    i.ready(),
-		Status:   i.status,
-		Gatherer: i.registry,
-		Pprof:    o.core.enablePprof,
-		Log:      i.log,
+		Listener:  i.listeners["admin"],
+		Ready:     i.ready(),
+		Status:    i.status,
+		Manifests: i.manifestStatus(),
+		Gatherer:  i.registry,
+		Pprof:     o.core.enablePprof,
+		Log:       i.log,
 	}).Run)
 
 	// Store.
@@ -166,12 +174,13 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 	add("apiserver", api.Run, apiAfter...)
 	task("hooks", func(ctx context.Context, _ func()) error { return api.WaitHooks(ctx) }, "apiserver")
-	task("roles", func(ctx context.Context, _ func()) error { return api.EnsureRoles(ctx) }, "apiserver")
+	task("roles", func(ctx context.Context, _ func()) error { return api.EnsureDefaults(ctx) }, "apiserver")
 	if err := i.writeKubeconfig(api); err != nil {
 		return nil, err
 	}
 
 	client := api.Client()
+	i.client, i.stateDir = client, filepath.Join(i.dir.Path(), "manifests")
 	kube, err := protobufClient(client)
 	if err != nil {
 		return nil, err
@@ -239,10 +248,11 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 
 	// Manifests: last, so that what they hold meets the whole cluster.
 	if len(o.dirs) > 0 {
-		sync, err := i.manifests(client)
+		sync, err := i.newSyncer(client, o.dirs)
 		if err != nil {
 			return nil, err
 		}
+		i.syncer = sync
 		after := []string{"admission", "objects", "roles"}
 		for part, name := range map[string]string{partControllers: "controllers", partKubelet: "kubelet", partCore: "core"} {
 			if o.has(part) {
@@ -291,6 +301,14 @@ func (i *instance) run(ctx context.Context) error { return i.supervisor.Run(ctx)
 
 // status and ready work before the supervisor is there: the admin part is one of its own.
 func (i *instance) status() []lifecycle.Status { return i.supervisor.Status() }
+
+// manifestStatus is asked after the syncer has been built, by a part that is built before it.
+func (i *instance) manifestStatus() func() any {
+	if len(i.options.dirs) == 0 {
+		return nil
+	}
+	return func() any { return i.syncer.Status() }
+}
 
 func (i *instance) ready() func() bool {
 	return func() bool {

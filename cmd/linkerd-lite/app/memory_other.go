@@ -1,0 +1,6 @@
+//go:build !linux
+
+package app
+
+// dropText is a matter of Linux.
+func dropText() {}
