@@ -88,9 +88,7 @@ func (s *Syncer) settle(ctx context.Context, o outcome, done *tally) {
 		s.printer.ignoredStatus(step, o.ignoredStatus)
 	}
 	if o.err != nil {
-		if ctx.Err() == nil {
-			s.fail(o, done)
-		}
+		s.fail(o, done)
 		return
 	}
 	delete(s.failures, step.Object)

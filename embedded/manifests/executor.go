@@ -250,7 +250,7 @@ func (x *executor) restore(ctx context.Context, step Step) error {
 	// With no entry at all the server would not record who makes this change.
 	patch = append(patch, operation{"add", "/metadata/managedFields", []metav1.ManagedFieldsEntry{{
 		Manager: step.manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: step.object.GetAPIVersion(),
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{}}}`)},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{}}}`),
 	}}})
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -276,7 +276,7 @@ func otherApplier(managed []metav1.ManagedFieldsEntry) string {
 func ownFields(managed []metav1.ManagedFieldsEntry) string {
 	for _, entry := range managed {
 		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" && entry.FieldsV1 != nil {
-			sum := sha256.Sum256(entry.FieldsV1.Raw)
+			sum := sha256.Sum256(entry.FieldsV1.GetRawBytes())
 			return hex.EncodeToString(sum[:8])
 		}
 	}

@@ -315,8 +315,8 @@ func (f *fakeAPI) metaOf(key Key, object map[string]any) metav1.PartialObjectMet
 	if fields, ok := object["fields"].(string); ok {
 		now := metav1.Now()
 		m.ManagedFields = []metav1.ManagedFieldsEntry{
-			{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}},
-			{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}},
+			{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)},
+			{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{}`)},
 		}
 	}
 	if manager, ok := object["sharedWith"].(string); ok {

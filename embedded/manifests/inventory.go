@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // inventoryFormat changes when older programs could not read the file.
@@ -38,6 +39,8 @@ type inventory struct {
 	cluster string
 	records map[Key]Record
 	dirty   bool
+	// written is when the file that was loaded was written.
+	written time.Time
 }
 
 type inventoryFile struct {
@@ -71,6 +74,11 @@ func loadInventory(stateDir string, sync bool, cluster string) (inv *inventory, 
 	if content.Cluster != cluster {
 		return inv, len(content.Objects) > 0, nil
 	}
+	info, err := os.Stat(inv.path)
+	if err != nil {
+		return nil, false, fmt.Errorf("read inventory of applied manifests: %w", err)
+	}
+	inv.written = info.ModTime()
 	for _, r := range content.Objects {
 		inv.records[r.Key] = r
 	}

@@ -307,6 +307,8 @@ func newObject(content map[string]any, line int) (Object, *Fault) {
 		return refuse(fmt.Sprintf("apiVersion %q is not group/version", apiVersion))
 	case kind == "":
 		return refuse("kind is missing")
+	case metadata == nil && content["metadata"] != nil:
+		return refuse(fmt.Sprintf("metadata is %s: expected a mapping", typeName(content["metadata"])))
 	case metadata == nil:
 		return refuse("metadata is missing")
 	case name == "":

@@ -71,7 +71,9 @@ type Plan struct {
 	coming int
 	// stuck are those of Waiting that nothing in this directory helps.
 	stuck []Fault
-	total int
+	// foreign counts records of directories that are not among those of this run.
+	foreign int
+	total   int
 }
 
 // Counts is a line such as "2 to apply, 1 to prune, 1003 unchanged, 0 failed".
@@ -82,9 +84,6 @@ func (p *Plan) Counts() string {
 	}
 	return s
 }
-
-// quiet reports whether executing the plan does nothing.
-func (p *Plan) quiet() bool { return len(p.Apply) == 0 && len(p.Prune) == 0 && len(p.moved) == 0 }
 
 // String is the counts and a line per step and fault.
 func (p *Plan) String() string {
@@ -146,7 +145,10 @@ type state struct {
 	// kind, and unknown for the words when there is none.
 	kind    func(schema.GroupVersionKind) (kind, bool)
 	unknown func(schema.GroupVersionKind) string
-	// held says why nothing from a path may be deleted, or is empty.
+	// foreign says that a path belongs to no directory of this run, whose objects
+	// are none of its business; held says why nothing from a path may be
+	// deleted now, or is empty.
+	foreign func(path string) bool
 	held    func(path string) string
 	changed func(path string) time.Time
 	// leaving are namespaces and CRDs that were pruned and still exist.
@@ -330,6 +332,10 @@ func (p *Plan) prune(s state, desired map[Key]place) {
 			continue
 		}
 		record := s.records[key]
+		if s.foreign(record.File) {
+			p.foreign++
+			continue
+		}
 		step := Step{
 			Action: Prune, Object: key, File: record.File, path: record.File, before: record,
 			gvk: key.GroupKind().WithVersion(record.Version),
@@ -413,28 +419,29 @@ func undeletable(key Key) bool {
 	return false
 }
 
-// waves is the number of steps that applying takes; all of one wave run at once.
-const waves = 4
-
-// wave is when an object is applied; pruning goes the other way.
+// wave is when an object is applied; all of one wave go at once, and pruning goes
+// the other way. Only what others need at admission has to come first: kinds,
+// namespaces, classes; accounts of pods; Services, which checks of routes and profiles
+// look for; and webhooks come last, as their server may be among the rest.
 func wave(key Key) int {
 	switch key.Group {
 	case "":
 		switch key.Kind {
 		case "Namespace", "Node":
 			return 0
-		case "ServiceAccount", "ConfigMap", "Secret", "LimitRange", "ResourceQuota", "PersistentVolume", "PersistentVolumeClaim":
-			return 1
+		case "Pod", "ReplicationController":
+			return 2
 		}
+		return 1
 	case "apiextensions.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "node.k8s.io":
 		return 0
 	case "rbac.authorization.k8s.io":
 		return 1
 	case "admissionregistration.k8s.io", "apiregistration.k8s.io":
-		return 3
+		return 4
 	}
-	if key.Kind == "IngressClass" || key.Kind == "GatewayClass" {
-		return 1
+	if kindName(key.GroupKind()) == key.Kind {
+		return 2
 	}
-	return 2
+	return 3
 }

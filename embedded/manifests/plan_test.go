@@ -173,6 +173,11 @@ func TestPlan(t *testing.T) {
 `,
 		},
 		{
+			name:    "of a directory that is not named in this run",
+			records: []Record{applied(t, "foreign", cm("a", "1"))},
+			want:    "0 to apply, 0 to prune, 0 unchanged, 0 failed\n",
+		},
+		{
 			name: "undeletable, and kept by others",
 			records: []Record{
 				{Key: Key{Kind: "Namespace", Name: "default"}, File: "/a", Hash: "h"},
@@ -277,6 +282,7 @@ func TestPlan(t *testing.T) {
 			s := state{
 				now: now, records: map[Key]Record{}, kind: planKinds,
 				unknown: func(schema.GroupVersionKind) string { return "no such kind" },
+				foreign: func(path string) bool { return path == "/foreign" },
 				held:    func(string) string { return "" },
 				changed: func(string) time.Time { return long },
 				check:   func(*unstructured.Unstructured) []Problem { return nil },

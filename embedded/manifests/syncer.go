@@ -259,6 +259,9 @@ func (s *Syncer) pass(ctx context.Context) time.Time {
 	if !sc.retry.IsZero() {
 		plan.retryAt(sc.retry)
 	}
+	if first && plan.foreign > 0 {
+		s.printer.line("%d objects of directories that this run does not have are left alone", plan.foreign)
+	}
 	s.printer.plan(plan)
 	done, err := s.execute(ctx, plan)
 	if ctx.Err() != nil {
@@ -295,6 +298,13 @@ func (s *Syncer) refresh(ctx context.Context, sc *scan, first bool) error {
 		return err
 	}
 	if first {
+		// A process that was killed while it applied a change has not recorded it. If
+		// the change was undone meanwhile, the record would look right.
+		for path, source := range sc.byPath {
+			if source.Changed.After(s.inv.written) {
+				s.inv.unsettle(func(r Record) bool { return r.File == path })
+			}
+		}
 		return s.putBack(ctx, func(Record) bool { return true })
 	}
 	if len(sc.saved) == 0 {
@@ -360,11 +370,9 @@ func (s *Syncer) state(ctx context.Context, sc *scan) state {
 			}
 			return words[gvk]
 		},
+		foreign: func(path string) bool { return !sc.inRoots(path) },
 		held: func(path string) string {
-			switch {
-			case !sc.inRoots(path):
-				return "its directory is not among those of this run"
-			case sc.isUnread(path):
+			if sc.isUnread(path) {
 				return "its file cannot be seen now"
 			}
 			return ""

@@ -724,6 +724,45 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestKilledAndUndone: a change that was applied, not recorded, and undone while
+// nobody looked.
+func TestKilledAndUndone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("x.yaml", cm("a", "1"))
+	b.write("y.yaml", cm("b", "1"))
+	b.start()
+	b.stop()
+	inventory := filepath.Join(b.state, "inventory.json")
+	before := time.Now().Add(-time.Minute)
+	must(t, os.Chtimes(inventory, before, before))
+	must(t, os.Chtimes(b.path("y.yaml"), before.Add(-time.Hour), before.Add(-time.Hour)))
+	b.start()
+	if got := b.api.requests("APPLY ConfigMap ns/a"); len(got) != 2 {
+		t.Errorf("requests: %v", got)
+	}
+	if got := b.api.requests("APPLY ConfigMap ns/b"); len(got) != 1 {
+		t.Errorf("requests: %v", got)
+	}
+}
+
+// TestForeign: objects of directories that a run does not have stay, and do not disturb.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("x.yaml", cm("a", "1"))
+	b.start()
+	b.stop()
+	b.dir = t.TempDir()
+	b.write("y.yaml", cm("b", "1"))
+	b.start()
+	b.prints("1 objects of directories that this run does not have are left alone")
+	b.inSync()
+	if b.api.get(configMap("a")) == nil {
+		t.Error("deleted")
+	}
+}
+
 // TestFullDisk: without a record nothing new is applied, and what is known goes on.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
