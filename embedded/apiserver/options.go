@@ -59,11 +59,11 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 	o := options.NewServerRunOptions()
 	address := s.config.Listener.Addr().(*net.TCPAddr)
 
-	// Validation refuses port 0 even with a listener, and without an address to
-	// advertise the server looks for a default route.
-	o.SecureServing.Listener = s.listener
-	o.SecureServing.BindPort = address.Port
+	// Without a listener Complete leaves the certificate to us; it would make one
+	// that nobody trusts, with an RSA key that takes a tenth of a second.
+	o.SecureServing.BindPort = 0
 	o.SecureServing.BindAddress = address.IP
+	// Without an address to advertise the server looks for a default route.
 	o.SecureServing.ExternalAddress = address.IP
 	o.GenericServerRunOptions.AdvertiseAddress = address.IP
 	// The other reconcilers refuse loopback addresses.
@@ -87,6 +87,9 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 	o.Etcd.StorageConfig.HealthcheckTimeout = 2 * time.Second
 	o.Etcd.StorageConfig.ReadycheckTimeout = 2 * time.Second
 
+	// A cache of every kind, with its own goroutines and connections, is made for
+	// thousands of clients. Here lists and watches go to etcd, which is next door.
+	o.Etcd.EnableWatchCache = false
 	o.Features.EnablePriorityAndFairness = false
 	o.Features.EnableProfiling = false
 	o.APIEnablement.RuntimeConfig = map[string]string{}
@@ -100,7 +103,6 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 	if err != nil {
 		return none, err
 	}
-	// Complete puts a self-signed certificate here, that nobody trusts.
 	certPEM, keyPEM, err := s.config.Keys.serving([]net.IP{address.IP})
 	if err != nil {
 		return none, err
@@ -108,6 +110,9 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 	if completed.SecureServing.ServerCert.GeneratedCert, err = dynamiccertificates.NewStaticCertKeyContent("serving", certPEM, keyPEM); err != nil {
 		return none, fmt.Errorf("serving certificate: %w", err)
 	}
+	// Validation refuses port 0 even with a listener.
+	completed.SecureServing.Listener = s.listener
+	completed.SecureServing.BindPort = address.Port
 	if errs := completed.Validate(); len(errs) > 0 {
 		return none, utilerrors.NewAggregate(errs)
 	}

@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
@@ -22,16 +21,10 @@ import (
 // roleWriters is how many roles are written at a time.
 const roleWriters = 4
 
-// EnsureRoles creates the default roles and bindings of Kubernetes, and adds
+// ensureRoles creates the default roles and bindings of Kubernetes, and adds
 // to existing ones what they lack, as the API server's own start hook does.
 // Unlike that it ends when ctx does, and reads each kind with one request.
-func (s *Server) EnsureRoles(ctx context.Context) error {
-	config := s.Client()
-	config.ContentType = runtime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("default roles: %w", err)
-	}
+func ensureRoles(ctx context.Context, client kubernetes.Interface) error {
 	existing, err := listRoles(ctx, client)
 	if err != nil {
 		return fmt.Errorf("default roles: %w", err)

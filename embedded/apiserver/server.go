@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 )
 
 const (
@@ -167,9 +168,9 @@ func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAg
 		return nil, err
 	}
 	kube := config.KubeAPIs.ControlPlane.Generic
-	// It sleeps first, ignores cancellation, and ends the process when it does
-	// not succeed: see EnsureRoles.
-	kube.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
+	// They sleep first, ignore cancellation, and end the process when they do
+	// not succeed: see EnsureDefaults.
+	kube.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
 	kube.EffectiveVersion = reportedVersion{kube.EffectiveVersion}
 	config.ApiExtensions.GenericConfig.EffectiveVersion = kube.EffectiveVersion
 	config.Aggregator.GenericConfig.EffectiveVersion = kube.EffectiveVersion

@@ -208,6 +208,7 @@ func (s *Supervisor) Status() []Status {
 func (s *Supervisor) run(p *runningPart, stop <-chan struct{}) {
 	defer close(p.ended)
 	defer s.setState(p, Ended)
+	defer s.config.Log.Debug("ended", "part", p.Name)
 	for _, name := range p.After {
 		select {
 		case <-s.byName[name].ready:
