@@ -11,15 +11,12 @@ import (
 	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 )
 
-// EnsureDefaults creates what every cluster has from the start: the priority
-// classes of the system, and the default roles. It replaces start hooks of the
-// server that cannot be cancelled.
-func (s *Server) EnsureDefaults(ctx context.Context) error {
-	config := s.Client()
-	config.ContentType = runtime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(config)
+// EnsurePriorities creates the priority classes of the system, which Pods may
+// name. Like EnsureRoles it replaces a start hook that cannot be cancelled.
+func (s *Server) EnsurePriorities(ctx context.Context) error {
+	client, err := s.protobufClient()
 	if err != nil {
-		return fmt.Errorf("default objects: %w", err)
+		return err
 	}
 	for _, class := range schedulingv1.SystemPriorityClasses() {
 		_, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
@@ -27,5 +24,25 @@ func (s *Server) EnsureDefaults(ctx context.Context) error {
 			return fmt.Errorf("default priority class %s: %w", class.Name, err)
 		}
 	}
+	return nil
+}
+
+// EnsureRoles creates the default roles and bindings of Kubernetes. Clients
+// with all rights, such as those of the kubeconfig, need none of them.
+func (s *Server) EnsureRoles(ctx context.Context) error {
+	client, err := s.protobufClient()
+	if err != nil {
+		return err
+	}
 	return ensureRoles(ctx, client)
+}
+
+func (s *Server) protobufClient() (kubernetes.Interface, error) {
+	config := s.Client()
+	config.ContentType = runtime.ContentTypeProtobuf
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of the API server: %w", err)
+	}
+	return client, nil
 }

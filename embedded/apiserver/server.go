@@ -169,7 +169,7 @@ func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAg
 	}
 	kube := config.KubeAPIs.ControlPlane.Generic
 	// They sleep first, ignore cancellation, and end the process when they do
-	// not succeed: see EnsureDefaults.
+	// not succeed: see EnsureRoles and EnsurePriorities.
 	kube.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
 	kube.EffectiveVersion = reportedVersion{kube.EffectiveVersion}
 	config.ApiExtensions.GenericConfig.EffectiveVersion = kube.EffectiveVersion

@@ -5,37 +5,57 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// dropText lets go of the pages of the program's own code that are mapped: half
-// of them are only needed by the start. They stay in the kernel's page cache
-// and come back, one by one, when they are used.
+// dropText lets go of the pages of the program file that are mapped: most are
+// only needed by the start. They stay in the kernel's page cache and come
+// back, one by one, when they are used.
 func dropText() {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return
 	}
-	maps, err := os.Open("/proc/self/maps")
+	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return
 	}
 	defer maps.Close()
+	var clean []mapping
+	var current *mapping
 	for lines := bufio.NewScanner(maps); lines.Scan(); {
 		fields := strings.Fields(lines.Text())
-		// Only what can be executed: that has never been written to.
-		if len(fields) < 6 || fields[1] != "r-xp" || fields[5] != self {
-			continue
+		switch {
+		case len(fields) == 0:
+		case !strings.HasSuffix(fields[0], ":"):
+			current = nil
+			// Read-only parts of the file.
+			if len(fields) > 5 && fields[5] == self && strings.HasPrefix(fields[1], "r-") {
+				current = parseMapping(fields[0])
+			}
+		case fields[0] == "Private_Dirty:" && current != nil:
+			// What was written to before it became read-only would be lost.
+			if len(fields) > 1 && fields[1] == "0" {
+				clean = append(clean, *current)
+			}
+			current = nil
 		}
-		from, to, ok := strings.Cut(fields[0], "-")
-		start, err1 := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if !ok || err1 != nil || err2 != nil || end <= start {
-			continue
-		}
-		text := unsafe.Slice((*byte)(unsafe.Pointer(uintptr(start))), int(end-start)) //nolint:govet // an address of our own mapping, not of the heap
-		_ = unix.Madvise(text, unix.MADV_DONTNEED)
 	}
+	for _, m := range clean {
+		// Refused, it costs memory and nothing else.
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.start, m.end-m.start, unix.MADV_DONTNEED)
+	}
+}
+
+type mapping struct{ start, end uintptr }
+
+func parseMapping(text string) *mapping {
+	from, to, _ := strings.Cut(text, "-")
+	start, err1 := strconv.ParseUint(from, 16, 64)
+	end, err2 := strconv.ParseUint(to, 16, 64)
+	if err1 != nil || err2 != nil || end <= start {
+		return nil
+	}
+	return &mapping{uintptr(start), uintptr(end)}
 }

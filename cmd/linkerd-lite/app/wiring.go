@@ -174,7 +174,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 	add("apiserver", api.Run, apiAfter...)
 	task("hooks", func(ctx context.Context, _ func()) error { return api.WaitHooks(ctx) }, "apiserver")
-	task("roles", func(ctx context.Context, _ func()) error { return api.EnsureDefaults(ctx) }, "apiserver")
+	task("priorities", func(ctx context.Context, _ func()) error { return api.EnsurePriorities(ctx) }, "apiserver")
 	if err := i.writeKubeconfig(api); err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 			return nil, err
 		}
 		i.syncer = sync
-		after := []string{"admission", "objects", "roles"}
+		after := []string{"admission", "objects", "priorities"}
 		for part, name := range map[string]string{partControllers: "controllers", partKubelet: "kubelet", partCore: "core"} {
 			if o.has(part) {
 				after = append(after, name)
@@ -266,6 +266,17 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 			return (&settler{client: kube, state: controlPlane.state, warn: i.warn, waitWorkloads: o.settle && o.has(partControllers) && o.has(partKubelet)}).run(ctx)
 		}, "manifests")
 	}
+
+	// Roles: a hundred and fifty writes that nobody waits for, since our own
+	// clients may do everything.
+	rolesAfter := []string{"objects", "hooks"}
+	if len(o.dirs) > 0 {
+		rolesAfter = append(rolesAfter, "manifests")
+	}
+	task("roles", func(ctx context.Context, ready func()) error {
+		ready()
+		return api.EnsureRoles(ctx)
+	}, rolesAfter...)
 	return parts, nil
 }
 
