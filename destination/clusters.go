@@ -10,7 +10,7 @@ import (
 // Links tells which clusters are linked.
 type Links interface {
 	// Lookup returns the linked cluster of that name, or nil. The channel is
-	// closed when the answer is no longer true.
+	// closed when the answer may be another.
 	Lookup(cluster string) (*Link, <-chan struct{})
 }
 

@@ -27,11 +27,9 @@ func newZoneSet(g *view.Graph) *view.Set[string, string] {
 type cursor struct {
 	views *clusterViews
 	group *group
-	node  string
-	key   clientKey
 	// zone follows the zone of the client's node; nil if it has told none.
 	zone *view.View[string, string]
-	// zoneNow is the version of zone that key was made from.
+	// zoneNow is the version of zone that the key of view was made from.
 	zoneNow *view.Version[string]
 	view    *view.View[clientKey, *snapshot]
 	now     *view.Version[*snapshot]
@@ -40,15 +38,16 @@ type cursor struct {
 }
 
 // newCursor returns a cursor that has sent nothing. Close it.
-func (s *Server) newCursor(views *clusterViews, key portKey, hostname, node string) *cursor {
-	c := &cursor{views: views, node: node, key: clientKey{portKey: key, hostname: hostname}}
+func (s *Server) newCursor(views *clusterViews, port portKey, hostname, node string) *cursor {
+	c := &cursor{views: views}
+	key := clientKey{portKey: port, hostname: hostname}
 	if node != "" {
 		c.zone = s.zones.Acquire(node)
 		c.zoneNow = c.zone.Current()
-		c.key.zone = c.zoneNow.Value
+		key.zone = c.zoneNow.Value
 	}
-	c.view = views.seen.Acquire(c.key)
-	c.group = s.metrics.join(groupKey{views.cluster, key, hostname, node})
+	c.view = views.seen.Acquire(key)
+	c.group = s.metrics.join(groupKey{views.cluster, port, hostname, node})
 	return c
 }
 
@@ -61,12 +60,12 @@ func (c *cursor) advance() *update {
 			c.zoneNow = c.zone.Current()
 		}
 		key := c.rightKey(c.now.Value)
-		if key == c.key {
+		if key == c.view.Key {
 			break
 		}
 		next := c.views.seen.Acquire(key)
 		c.view.Release()
-		c.view, c.key = next, key
+		c.view = next
 	}
 	next := c.now.Value
 	if next == c.sent {
@@ -80,13 +79,15 @@ func (c *cursor) advance() *update {
 
 // rightKey is the key that the client should have, given what it sees.
 func (c *cursor) rightKey(seen *snapshot) clientKey {
-	key := c.key
+	key := c.view.Key
 	key.node, key.zone = "", ""
-	if seen.local {
-		key.node = c.node
-	}
-	if seen.zoned && c.zoneNow != nil {
-		key.zone = c.zoneNow.Value
+	if c.zone != nil {
+		if seen.local {
+			key.node = c.zone.Key
+		}
+		if seen.zoned {
+			key.zone = c.zoneNow.Value
+		}
 	}
 	return key
 }

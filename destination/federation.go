@@ -24,6 +24,10 @@ type federation struct {
 	members []memberName
 }
 
+// maxMembers bounds what one stream of a federated Service can wait for. An
+// annotation has room for more members than anybody has clusters.
+const maxMembers = 1000
+
 // memberName is a Service of a cluster, in the namespace of the federated
 // Service. An empty cluster with local unset is possible, but never linked.
 type memberName struct {
@@ -77,5 +81,11 @@ func membersOf(service *corev1.Service, log *slog.Logger) []memberName {
 		}
 	}
 	slices.SortFunc(members, memberName.compare)
-	return slices.Compact(members)
+	members = slices.Compact(members)
+	if len(members) > maxMembers {
+		log.Warn("members of a federated Service are ignored: there are too many",
+			"service", service.Namespace+"/"+service.Name, "members", len(members), "limit", maxMembers)
+		members = members[:maxMembers]
+	}
+	return members
 }

@@ -22,7 +22,7 @@ func (s *Server) Get(request *pb.GetDestination, stream grpc.ServerStreamingServ
 	if target.federated {
 		return s.federate(stream, federationKey{target.namespace, target.service}, target, token.Node)
 	}
-	return s.follow(stream, s.newCursor(target.views, target.portKey, target.hostname, token.Node), target.unlinked)
+	return s.follow(stream, s.newCursor(target.views, target.portKey, target.hostname, token.Node), target.link)
 }
 
 // target is what a path means at the time of the call: the mode of a stream
@@ -33,8 +33,8 @@ type target struct {
 	// federated: the Service stands for its members.
 	federated bool
 	views     *clusterViews
-	// unlinked is closed when the remote cluster is not linked any more.
-	unlinked <-chan struct{}
+	// link is the remote cluster, nil for the local one.
+	link *Link
 }
 
 // resolve finds out what path means. Its errors are those of D section 1.4, in that order.
@@ -64,11 +64,11 @@ func (s *Server) resolve(path string) (target, error) {
 		if t.service, ok = service.Labels[linkerd.RemoteServiceLabel]; !ok {
 			return target{}, status.Errorf(codes.FailedPrecondition, "Remote discovery service missing remote service name %s", path)
 		}
-		link, changed := s.links.Lookup(cluster)
+		link, _ := s.links.Lookup(cluster)
 		if link == nil {
 			return target{}, status.Errorf(codes.NotFound, "Remote cluster not found: %s", cluster)
 		}
-		t.views, t.unlinked = s.viewsOf(link), changed
+		t.views, t.link = s.viewsOf(link), link
 		service, _ = s.service(link.State, name.namespace, t.service)
 	}
 	if service != nil && service.Spec.Type == corev1.ServiceTypeExternalName {
@@ -82,20 +82,26 @@ func (s *Server) service(st *state.State, namespace, name string) (*corev1.Servi
 }
 
 // follow sends a cursor's updates until the client leaves, the server stops or
-// end is closed; the server's own ends are status OK (D section 0). It closes
-// the cursor.
-func (s *Server) follow(stream grpc.ServerStream, c *cursor, end <-chan struct{}) error {
+// the link, unless nil, is gone; the server's own ends are status OK (D section
+// 0). It closes the cursor.
+func (s *Server) follow(stream grpc.ServerStream, c *cursor, link *Link) error {
 	defer c.close()
 	ctx := stream.Context()
+	var relinked <-chan struct{}
 	for {
+		if link != nil {
+			var now *Link
+			if now, relinked = s.links.Lookup(link.Cluster); now != link {
+				return nil
+			}
+		}
 		if !send(stream, c.advance()) {
 			return nil
 		}
 		select {
 		case <-c.superseded():
 		case <-c.rezoned():
-		case <-end:
-			return nil
+		case <-relinked:
 		case <-s.config.Stopping:
 			return nil
 		case <-ctx.Done():

@@ -1,6 +1,8 @@
 package destination
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -213,6 +215,22 @@ func TestGetFederatedInstances(t *testing.T) {
 		c.apply(bb("10.0.0.1, hostname: pod-0", "10.0.0.2")...)
 		c.apply(fed(localBB + ", " + remoteBB))
 		c.get("pod-0."+fedPath).want("A 10.9.0.1:8989", "A 10.0.0.1:8989")
+	})
+}
+
+// An annotation can hold more members than a stream can wait for.
+func TestTooManyMembers(t *testing.T) {
+	var items []string
+	for i := range 30000 {
+		items = append(items, fmt.Sprint("s", i, "@east"))
+	}
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.remoteCluster("east", "r.local")
+		c.apply(bb("10.0.0.1")...)
+		c.apply(fed(localBB + ", multicluster.linkerd.io/remote-discovery: '" + strings.Join(items, ",") + "'"))
+		s := c.get(fedPath)
+		s.want("A 10.0.0.1:8989")
+		s.wantOpen()
 	})
 }
 

@@ -176,7 +176,7 @@ func (s *Server) stop(conns *connSet) {
 
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	m := s.methods[info.FullMethod]
-	end := s.begin(ctx, m)
+	c := s.begin(ctx, m)
 	m.received.Inc()
 	defer func() {
 		if v := recover(); v != nil {
@@ -185,36 +185,46 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		if err == nil && s.naming == ControllerNaming {
 			m.sent.Inc()
 		}
-		end(codeOf(err))
+		c.end(codeOf(err))
 	}()
 	return handler(ctx, req)
 }
 
 func (s *Server) stream(impl any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	m := s.methods[info.FullMethod]
-	end := s.begin(ss.Context(), m)
+	c := s.begin(ss.Context(), m)
 	defer func() {
 		if v := recover(); v != nil {
 			err = s.panic(m, v)
 		}
-		end(codeOf(err))
+		c.end(codeOf(err))
 	}()
 	return handler(impl, &countedStream{ss, m})
 }
 
-// begin counts the begin of a call and returns what counts its end.
-func (s *Server) begin(ctx context.Context, m *method) func(codes.Code) {
-	start := time.Now()
+// call is one call that has begun. It is a value, so that an open stream keeps
+// nothing of it on the heap.
+type call struct {
+	method   *method
+	start    time.Time
+	observed func(codes.Code)
+}
+
+// begin counts the begin of a call.
+func (s *Server) begin(ctx context.Context, m *method) call {
+	c := call{method: m, start: time.Now()}
 	m.started.Inc()
-	var observed func(codes.Code)
 	if s.observer != nil {
-		observed = s.observer.Start(ctx, m.name)
+		c.observed = s.observer.Start(ctx, m.name)
 	}
-	return func(c codes.Code) {
-		m.end(c, start)
-		if observed != nil {
-			observed(c)
-		}
+	return c
+}
+
+// end counts the end of the call.
+func (c call) end(code codes.Code) {
+	c.method.end(code, c.start)
+	if c.observed != nil {
+		c.observed(code)
 	}
 }
 
