@@ -1,0 +1,197 @@
+package outbound
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// span is a duration that may be longer than a time.Duration can be. Zero is a
+// span too: what may be absent is a pointer.
+type span struct {
+	seconds uint64
+	nanos   uint32
+}
+
+func milliseconds(ms uint64) span {
+	return span{ms / 1000, uint32(ms%1000) * uint32(time.Millisecond)}
+}
+
+func (s span) isZero() bool { return s == span{} }
+
+func (s span) longerThan(other span) bool {
+	return s.seconds > other.seconds || s.seconds == other.seconds && s.nanos > other.nanos
+}
+
+// message is the span as a message, nil if s is.
+func (s *span) message() *durationpb.Duration {
+	if s == nil {
+		return nil
+	}
+	return &durationpb.Duration{Seconds: int64(s.seconds), Nanos: int32(s.nanos)}
+}
+
+// unless0 is nil for a span of zero, where that means none.
+func (s *span) unless0() *span {
+	if s == nil || s.isZero() {
+		return nil
+	}
+	return s
+}
+
+// parseSpan reads a duration as annotations hold it: one whole number with a
+// unit (policy-outbound 6.3, P246).
+func parseSpan(text string) (span, error) {
+	trimmed := strings.TrimSpace(text)
+	end := strings.LastIndexAny(trimmed, "0123456789") + 1
+	number, unit := trimmed[:end], trimmed[end:]
+	switch {
+	case strings.HasPrefix(trimmed, "-"):
+		return span{}, fmt.Errorf("duration %q is negative", text)
+	case end == 0:
+		return span{}, fmt.Errorf("duration %q has no number", text)
+	case strings.Contains(number, "."):
+		return span{}, fmt.Errorf("duration %q is not whole", text)
+	}
+	value, err := parseUint(number, 64)
+	if err != nil {
+		return span{}, fmt.Errorf("duration %q: %w", text, err)
+	}
+	var unitMs uint64
+	switch unit {
+	case "":
+		if value != 0 {
+			return span{}, fmt.Errorf("duration %q has no unit", text)
+		}
+	case "ms":
+		unitMs = 1
+	case "s":
+		unitMs = 1000
+	case "m":
+		unitMs = 60 * 1000
+	case "h":
+		unitMs = 60 * 60 * 1000
+	case "d":
+		unitMs = 24 * 60 * 60 * 1000
+	default:
+		return span{}, fmt.Errorf("duration %q has the unknown unit %q", text, unit)
+	}
+	overflow, ms := bits.Mul64(value, unitMs)
+	if overflow != 0 {
+		return span{}, fmt.Errorf("duration %q is longer than 2^64 ms", text)
+	}
+	return milliseconds(ms), nil
+}
+
+// parseGoSpan reads a duration of a policy HTTPRoute: Go's syntax, of which a
+// sign is dropped, and where nothing is zero (policy-outbound 6.4).
+func parseGoSpan(text string) (span, error) {
+	if text == "" {
+		return span{}, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return span{}, err
+	}
+	ns := uint64(d)
+	if d < 0 {
+		ns = -ns
+	}
+	return span{ns / uint64(time.Second), uint32(ns % uint64(time.Second))}, nil
+}
+
+// parseUint reads a decimal number, which may have a plus sign.
+func parseUint(text string, bitSize int) (uint64, error) {
+	value, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, bitSize)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no number from 0 to 2^%d-1", text, bitSize)
+	}
+	return value, nil
+}
+
+// parseFloat reads a decimal number with a fraction or an exponent.
+func parseFloat(text string, bitSize int) (float64, error) {
+	if strings.ContainsAny(text, "xX_") {
+		return 0, fmt.Errorf("%q is no decimal number", text)
+	}
+	value, err := strconv.ParseFloat(text, bitSize)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%q is no number", text)
+	}
+	return value, nil
+}
+
+// parseBool reads a switch (policy-outbound 7.1, P239).
+func parseBool(text string) (bool, error) {
+	value, err := strconv.ParseBool(strings.TrimSpace(text))
+	if err != nil {
+		return false, fmt.Errorf("%q is neither true nor false", text)
+	}
+	return value, nil
+}
+
+// annotations reads typed values from an object's annotations; the first one
+// that is bad makes err, and later ones are not looked at.
+type annotations struct {
+	values map[string]string
+	err    error
+}
+
+// read calls parse with the value, if there is one.
+func (a *annotations) read(name string, parse func(text string) error) (present bool) {
+	text, ok := a.values[name]
+	if !ok || a.err != nil {
+		return false
+	}
+	if err := parse(text); err != nil {
+		a.err = fmt.Errorf("%s: %w", name, err)
+		return false
+	}
+	return true
+}
+
+// span is nil without the annotation.
+func (a *annotations) span(name string) *span {
+	var value span
+	if a.read(name, func(text string) (err error) { value, err = parseSpan(text); return err }) {
+		return &value
+	}
+	return nil
+}
+
+func (a *annotations) spanOr(name string, fallback span) span {
+	if value := a.span(name); value != nil {
+		return *value
+	}
+	return fallback
+}
+
+func (a *annotations) bool(name string) (value bool) {
+	a.read(name, func(text string) (err error) { value, err = parseBool(text); return err })
+	return value
+}
+
+// uintOr trims the value, unlike parseUint.
+func (a *annotations) uintOr(name string, bitSize int, fallback uint64) uint64 {
+	value := fallback
+	a.read(name, func(text string) (err error) { value, err = parseUint(strings.TrimSpace(text), bitSize); return err })
+	return value
+}
+
+func (a *annotations) floatOr(name string, bitSize int, fallback float64) float64 {
+	value := fallback
+	a.read(name, func(text string) (err error) { value, err = parseFloat(strings.TrimSpace(text), bitSize); return err })
+	return value
+}
+
+// check makes an error of a condition that does not hold.
+func (a *annotations) check(holds bool, format string, args ...any) {
+	if a.err == nil && !holds {
+		a.err = fmt.Errorf(format, args...)
+	}
+}

@@ -1,0 +1,82 @@
+package outbound
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// former derives what policy needs from the cluster's objects. It holds what
+// that depends on besides the objects. Immutable.
+type former struct {
+	log             *slog.Logger
+	clusterNetworks []netip.Prefix
+	opaquePorts     linkerd.PortSet
+	// allowL5dHeaders lets clients set timeouts and retries by headers.
+	allowL5dHeaders bool
+}
+
+// unusable says why a version of an object cannot be used, and returns what
+// stays in force instead: the form of the last version that could, unless that
+// was of another object with the same name.
+func unusable[D interface {
+	metav1.Object
+	comparable
+}](f *former, kind string, source metav1.Object, err error, previous D) D {
+	var none D
+	kept := previous != none && previous.GetUID() == source.GetUID()
+	f.log.Warn("object cannot be used for outbound policy", "kind", kind,
+		"object", source.GetNamespace()+"/"+source.GetName(), "error", err, "last_version_stays", kept)
+	if !kept {
+		return none
+	}
+	return previous
+}
+
+// index is the derived kinds from which outbound policy is made: each object
+// of the cluster in the form that policy uses.
+type index struct {
+	services       *state.Kind[*parent]
+	egressNetworks *state.Kind[*parent]
+	// routes are those of the five kinds that can be parents' routes.
+	routes [5]*state.Kind[*route]
+}
+
+func newIndex(st *state.State, f *former) (*index, error) {
+	var errs []error
+	ix := &index{
+		services:       derive(&errs, st, "outbound-service", state.Services, f.formService, parentsByIP),
+		egressNetworks: derive(&errs, st, "outbound-egressnetwork", state.EgressNetworks, f.formEgressNetwork),
+		routes: [...]*state.Kind[*route]{
+			derive(&errs, st, "outbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, producersByParent, consumersByNamespace),
+			derive(&errs, st, "outbound-httproute", state.HTTPRoutes, f.formHTTPRoute, producersByParent, consumersByNamespace),
+			derive(&errs, st, "outbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, producersByParent, consumersByNamespace),
+			derive(&errs, st, "outbound-tlsroute", state.TLSRoutes, f.formTLSRoute, producersByParent, consumersByNamespace),
+			derive(&errs, st, "outbound-tcproute", state.TCPRoutes, f.formTCPRoute, producersByParent, consumersByNamespace),
+		},
+	}
+	return ix, errors.Join(errs...)
+}
+
+func derive[T, D state.Object](errs *[]error, st *state.State, name string, source *state.Kind[T], form func(T, D) D, indexes ...state.Index[D]) *state.Kind[D] {
+	kind, err := state.Derive(st, name, source, form, indexes...)
+	if err != nil {
+		*errs = append(*errs, err)
+	}
+	return kind
+}
+
+// parent returns the parent, nil if there is none.
+func (ix *index) parent(r *state.Reader, key parentKey) *parent {
+	kind := ix.services
+	if key.egress {
+		kind = ix.egressNetworks
+	}
+	p, _ := state.Get(r, kind, key.namespace, key.name)
+	return p
+}

@@ -1,0 +1,129 @@
+package outbound
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy"
+)
+
+// answer is a view of either family.
+type answer interface {
+	Current() *view.Version[*grpcserver.Encoded]
+	Release()
+}
+
+// subscription is what a call holds while it lasts.
+type subscription struct {
+	answer answer
+	// resolution is nil unless the call is about traffic that leaves the cluster.
+	resolution *view.View[lookup, resolution]
+	resolved   *view.Version[resolution]
+}
+
+// release gives everything back.
+func (s *subscription) release() {
+	s.answer.Release()
+	if s.resolution != nil {
+		s.resolution.Release()
+	}
+}
+
+// subscribe finds out what a request is about (policy-outbound 1). Its errors
+// are those of the specification, in that order.
+func (s *Server) subscribe(spec *pb.TrafficSpec) (*subscription, error) {
+	if spec.GetTarget() == nil {
+		return nil, status.Error(codes.InvalidArgument, "target is required")
+	}
+	workload, err := policy.ParseWorkload(spec.GetSourceWorkload())
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "Invalid workload: %s", spec.GetSourceWorkload())
+	}
+	if a, ok := spec.GetTarget().(*pb.TrafficSpec_Authority); ok {
+		found, err := s.authorityTarget(a.Authority)
+		if err != nil {
+			return nil, err
+		}
+		return &subscription{answer: s.views.acquire(found, workload.Namespace)}, nil
+	}
+	address, err := parseAddress(spec.GetAddr())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return s.subscribeAddress(address, workload.Namespace)
+}
+
+// authorityTarget does not look whether the Service exists.
+func (s *Server) authorityTarget(authority string) (target, error) {
+	host, port, err := splitAuthority(authority)
+	if err != nil {
+		return target{}, status.Error(codes.InvalidArgument, err.Error())
+	}
+	name, namespace, ok := serviceName(host, s.clusterDomain)
+	if !ok {
+		return target{}, status.Errorf(codes.NotFound, "authority must be of the form <name>.<namespace>.svc.%s", s.clusterDomain)
+	}
+	if port == 0 {
+		port = defaultPort
+	}
+	return target{parentKey: parentKey{false, namespace, name}, port: port}, nil
+}
+
+func (s *Server) subscribeAddress(address netip.AddrPort, namespace string) (*subscription, error) {
+	resolution := s.views.resolutions.Acquire(lookup{address.Addr(), namespace})
+	resolved := resolution.Current()
+	found := target{parentKey: resolved.Value.parentKey, port: address.Port()}
+	switch {
+	case found.name != "" && !found.egress:
+		// What the Service is called is all that matters from now on.
+		resolution.Release()
+		resolution, resolved = nil, nil
+		service := s.views.index.parent(s.state.Snapshot().Reader(), found.parentKey)
+		found.undefined = !service.declares(found.port)
+	case found.name == "" && s.inCluster(address.Addr()):
+		resolution.Release()
+		return nil, status.Error(codes.NotFound, "No such service")
+	default:
+		found.address = address
+	}
+	return &subscription{s.views.acquire(found, namespace), resolution, resolved}, nil
+}
+
+func (s *Server) inCluster(ip netip.Addr) bool {
+	for _, network := range s.clusterNetworks {
+		if network.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+func parseAddress(address *net.TcpAddress) (netip.AddrPort, error) {
+	switch {
+	case address.GetPort() > 65535:
+		return netip.AddrPort{}, errors.New("port outside valid range")
+	case address.GetPort() == 0:
+		return netip.AddrPort{}, errors.New("port cannot be zero")
+	case address.GetIp() == nil:
+		return netip.AddrPort{}, errors.New("traffic target must have an IP")
+	}
+	var ip netip.Addr
+	switch value := address.GetIp().GetIp().(type) {
+	case *net.IPAddress_Ipv4:
+		ip = netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, value.Ipv4)))
+	case *net.IPAddress_Ipv6:
+		halves := binary.BigEndian.AppendUint64(nil, value.Ipv6.GetFirst())
+		ip = netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(halves, value.Ipv6.GetLast())))
+	default:
+		return netip.AddrPort{}, errors.New("failed to parse target addr: invalid IP address")
+	}
+	return netip.AddrPortFrom(ip, uint16(address.GetPort())), nil
+}

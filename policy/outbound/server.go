@@ -1,0 +1,160 @@
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy"
+)
+
+// Config is what a Server needs. The fields of the second half are flags of
+// the policy controller, in the form of their values (policy-inbound 1.2).
+type Config struct {
+	State *state.State
+	Graph *view.Graph
+	// Stopping is closed when streams must end, which they do with status OK
+	// (P313). Nil means never.
+	Stopping <-chan struct{}
+	// Log may be nil.
+	Log *slog.Logger
+	// Registerer gets the sizes of the index; nil means no metrics.
+	Registerer prometheus.Registerer
+
+	// ClusterNetworks is a list of address ranges: what is outside may leave the cluster.
+	ClusterNetworks string
+	ClusterDomain   string
+	// DefaultOpaquePorts is a list of ports and ranges.
+	DefaultOpaquePorts string
+	// AllowL5dRequestHeaders lets clients set timeouts and retries by headers.
+	AllowL5dRequestHeaders bool
+	// GlobalEgressNetworkNamespace holds the EgressNetworks of clients whose
+	// namespace has none.
+	GlobalEgressNetworkNamespace string
+}
+
+// DefaultConfig returns the values that Linkerd's chart sets, but for the IPv6
+// range in its cluster networks.
+func DefaultConfig() Config {
+	return Config{
+		ClusterNetworks:              linkerd.DefaultClusterNetworks,
+		ClusterDomain:                linkerd.DefaultClusterDomain,
+		DefaultOpaquePorts:           linkerd.DefaultOpaquePorts,
+		GlobalEgressNetworkNamespace: linkerd.DefaultEgressNamespace,
+	}
+}
+
+// Server is the OutboundPolicies service. Its streams need a gRPC server with
+// the codec of internal/grpcserver.
+type Server struct {
+	pb.UnimplementedOutboundPoliciesServer
+
+	state           *state.State
+	stopping        <-chan struct{}
+	clusterDomain   string
+	clusterNetworks []netip.Prefix
+	views           *views
+}
+
+var _ pb.OutboundPoliciesServer = (*Server)(nil)
+
+// New returns a server. It does no I/O and starts nothing. It adds derived
+// kinds to the state, which therefore must not run or be read yet, and
+// families of views to the graph.
+func New(config Config) (*Server, error) {
+	f := &former{log: config.Log, allowL5dHeaders: config.AllowL5dRequestHeaders}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if f.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
+		return nil, fmt.Errorf("cluster-networks: %w", err)
+	}
+	if f.opaquePorts, err = policy.ParsePorts(config.DefaultOpaquePorts); err != nil {
+		return nil, fmt.Errorf("default-opaque-ports: %w", err)
+	}
+	ix, err := newIndex(config.State, f)
+	if err != nil {
+		return nil, fmt.Errorf("outbound policy: %w", err)
+	}
+	if config.Registerer != nil {
+		if err := config.Registerer.Register(newSizes(config.State, ix)); err != nil {
+			return nil, fmt.Errorf("outbound policy: %w", err)
+		}
+	}
+	return &Server{
+		state:           config.State,
+		stopping:        config.Stopping,
+		clusterDomain:   config.ClusterDomain,
+		clusterNetworks: f.clusterNetworks,
+		views:           newViews(config.Graph, ix, config.ClusterDomain, config.GlobalEgressNetworkNamespace),
+	}, nil
+}
+
+// Get returns the policy for a target.
+func (s *Server) Get(_ context.Context, spec *pb.TrafficSpec) (*pb.OutboundPolicy, error) {
+	sub, err := s.subscribe(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.release()
+	answer := &pb.OutboundPolicy{}
+	if err := proto.Unmarshal(sub.answer.Current().Value.Bytes(), answer); err != nil {
+		return nil, status.Errorf(codes.Internal, "failed to get outbound policy: %v", err)
+	}
+	return answer, nil
+}
+
+// Watch sends the policy for a target and then each new one. It ends with OK
+// when the server stops, and when an address outside the cluster stands for
+// something else (policy-outbound 2).
+func (s *Server) Watch(spec *pb.TrafficSpec, stream grpc.ServerStreamingServer[pb.OutboundPolicy]) error {
+	sub, err := s.subscribe(spec)
+	if err != nil {
+		return err
+	}
+	defer sub.release()
+	var sent *grpcserver.Encoded
+	resolved := sub.resolved
+	for {
+		var elsewhere <-chan struct{}
+		if resolved != nil {
+			resolved = sub.resolution.Current()
+			elsewhere = resolved.Superseded()
+		}
+		// Read after the resolution: a policy that changed with it is sent before the end.
+		current := sub.answer.Current()
+		// Versions that came and went while the client did not read leave the
+		// answer it has.
+		if sent == nil || !bytes.Equal(sent.Bytes(), current.Value.Bytes()) {
+			if err := stream.SendMsg(current.Value); err != nil {
+				return err
+			}
+			sent = current.Value
+		}
+		if resolved != nil && resolved.Value != sub.resolved.Value {
+			return nil
+		}
+		select {
+		case <-current.Superseded():
+		case <-elsewhere:
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		case <-s.stopping:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package outbound
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
+)
+
+// scopedTarget is a target as clients of one namespace see it.
+type scopedTarget struct {
+	target
+	namespace string
+}
+
+// lookup is an address that clients of one namespace connect to.
+type lookup struct {
+	ip        netip.Addr
+	namespace string
+}
+
+// resolution is what an address stands for: a Service, an EgressNetwork or,
+// with the zero key, neither.
+type resolution struct {
+	parentKey
+}
+
+// views are the families of views.
+//
+//  1. consumers are the routes of a namespace for parents elsewhere.
+//  2. shared are the answers to all clients whose namespace has no such routes
+//     for the target. This is nearly everyone, and all of them share the bytes.
+//  3. scoped are the answers to clients of one namespace; where that has no
+//     routes of its own, it is the shared answer.
+//  4. networks are the EgressNetworks of a namespace, and resolutions what
+//     addresses stand for. They come last, so that an answer that changes
+//     together with what its address stands for is there before its streams end.
+type views struct {
+	index           *index
+	clusterDomain   string
+	egressNamespace string
+
+	consumers   *view.Set[string, map[parentKey][]*route]
+	shared      *view.Set[target, *grpcserver.Encoded]
+	scoped      *view.Set[scopedTarget, *grpcserver.Encoded]
+	networks    *view.Set[string, []*parent]
+	resolutions *view.Set[lookup, resolution]
+}
+
+func newViews(graph *view.Graph, ix *index, clusterDomain, egressNamespace string) *views {
+	v := &views{index: ix, clusterDomain: clusterDomain, egressNamespace: egressNamespace}
+	v.consumers = view.NewSet(graph, v.findConsumers, func(a, b map[parentKey][]*route) bool { return len(a)+len(b) == 0 })
+	v.shared = view.NewSet(graph, v.answerAll, same[*grpcserver.Encoded])
+	v.scoped = view.NewSet(graph, v.answerNamespace, same[*grpcserver.Encoded])
+	v.networks = view.NewSet(graph, v.findNetworks, func(a, b []*parent) bool { return len(a)+len(b) == 0 })
+	v.resolutions = view.NewSet(graph, v.resolve, same[resolution])
+	return v
+}
+
+func same[V comparable](a, b V) bool { return a == b }
+
+// held returns how many views are held: none once no stream is open (B19).
+func (v *views) held() int {
+	return v.consumers.Held() + v.shared.Held() + v.scoped.Held() + v.networks.Held() + v.resolutions.Held()
+}
+
+// acquire returns the view that clients of a namespace have of a target. Those
+// of the target's own namespace cannot have routes from elsewhere.
+func (v *views) acquire(key target, namespace string) answer {
+	if key.isFallback() || key.namespace == namespace {
+		return v.shared.Acquire(key)
+	}
+	return v.scoped.Acquire(scopedTarget{key, namespace})
+}
+
+func (v *views) findConsumers(r *view.Reader, namespace string, _ *map[parentKey][]*route) map[parentKey][]*route {
+	var found map[parentKey][]*route
+	for _, kind := range v.index.routes {
+		for consumer := range state.By(r.Reader, kind, consumersByNamespace, namespace) {
+			if found == nil {
+				found = map[parentKey][]*route{}
+			}
+			added := map[parentKey]bool{}
+			for _, a := range consumer.attached {
+				if a.namespace != namespace && !added[a.parentKey] {
+					added[a.parentKey] = true
+					found[a.parentKey] = append(found[a.parentKey], consumer)
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (v *views) answerAll(r *view.Reader, key target, previous **grpcserver.Encoded) *grpcserver.Encoded {
+	return v.answer(r, key, nil, previous)
+}
+
+func (v *views) answerNamespace(r *view.Reader, key scopedTarget, previous **grpcserver.Encoded) *grpcserver.Encoded {
+	own := view.Use(r, v.consumers, key.namespace)[key.parentKey]
+	if len(own) == 0 {
+		return view.Use(r, v.shared, key.target)
+	}
+	return v.answer(r, key.target, own, previous)
+}
+
+// answer builds the policy of a target from what is attached to it and the
+// routes of the client's namespace. Equal bytes are the previous value.
+func (v *views) answer(r *view.Reader, key target, consumers []*route, previous **grpcserver.Encoded) *grpcserver.Encoded {
+	b := builder{clusterDomain: v.clusterDomain, target: key}
+	if !key.isFallback() {
+		b.parent = v.index.parent(r.Reader, key.parentKey)
+		if b.parent == nil && key.egress && previous != nil {
+			// Streams of an EgressNetwork that is gone end, and say nothing more (P151).
+			return *previous
+		}
+		b.exists = func(key parentKey) bool { return v.index.parent(r.Reader, key) != nil }
+		for _, kind := range v.index.routes {
+			for route := range state.By(r.Reader, kind, producersByParent, key.parentKey.String()) {
+				b.add(route)
+			}
+		}
+		for _, route := range consumers {
+			b.add(route)
+		}
+	}
+	encoded, err := grpcserver.Encode(b.build())
+	if err != nil {
+		// Only text that is no UTF-8 does not encode, and no object can hold any.
+		panic(fmt.Sprintf("outbound policy of %v: %v", key, err))
+	}
+	if previous != nil && bytes.Equal((*previous).Bytes(), encoded.Bytes()) {
+		return *previous
+	}
+	return encoded
+}
+
+func (v *views) findNetworks(r *view.Reader, namespace string, _ *[]*parent) []*parent {
+	var found []*parent
+	for network := range state.List(r.Reader, v.index.egressNetworks, namespace) {
+		found = append(found, network)
+	}
+	return found
+}
+
+// resolve looks an address up (policy-outbound 1.1). The networks of the
+// client's namespace replace the global ones even if none of them matches (P158).
+func (v *views) resolve(r *view.Reader, key lookup, _ *resolution) resolution {
+	var service *parent
+	for candidate := range state.By(r.Reader, v.index.services, parentsByIP, key.ip.String()) {
+		if service == nil || older(candidate, service) < 0 {
+			service = candidate
+		}
+	}
+	if service != nil {
+		return resolution{parentKey{false, service.GetNamespace(), service.GetName()}}
+	}
+	networks := view.Use(r, v.networks, key.namespace)
+	if len(networks) == 0 && key.namespace != v.egressNamespace {
+		networks = view.Use(r, v.networks, v.egressNamespace)
+	}
+	if network := mostSpecific(networks, key.ip); network != nil {
+		return resolution{parentKey{true, network.GetNamespace(), network.GetName()}}
+	}
+	return resolution{}
+}
