@@ -11,8 +11,9 @@ linkerd-lite diagnostics profile cart.shop.svc.cluster.local:80 | grep -q '"is_r
 echo "GET /cart/{id} is retryable"
 
 # A profile that a proxy could not use must not get in.
-if linkerd-lite kubectl apply -f "$(dirname "$0")/bad-profile.yaml" 2>/dev/null; then
+if answer=$(linkerd-lite kubectl apply -f "$(dirname "$0")/bad-profile.yaml" 2>&1); then
 	echo "a broken ServiceProfile was accepted"
 	exit 1
 fi
+echo "$answer" | grep -q 'linkerd-sp-validator.linkerd.io" denied the request'
 echo "a broken ServiceProfile is refused"
