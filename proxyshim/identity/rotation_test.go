@@ -1,14 +1,18 @@
 package identity_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -141,9 +145,26 @@ func TestRotationBySymlink(t *testing.T) {
 	}
 }
 
+// busyReviewer answers as an API server that sends away what is too much.
+type busyReviewer struct {
+	identitytest.Reviewer
+	active, refused atomic.Int64
+}
+
+func (r *busyReviewer) Create(ctx context.Context, review *authenticationv1.TokenReview, options metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+	const maxMutatingInFlight = 200
+	if r.active.Add(1) > maxMutatingInFlight {
+		r.refused.Add(1)
+	}
+	defer r.active.Add(-1)
+	runtime.Gosched()
+	return r.Reviewer.Create(ctx, review, options)
+}
+
 // B72: many proxies start at once.
 func TestCertifyManyAtOnce(t *testing.T) {
-	f := run(t, clock.RealClock{})
+	reviewer := &busyReviewer{}
+	f := run(t, clock.RealClock{}, func(c *identity.Config) { c.Reviews = reviewer })
 	r := request(t)
 	begin := time.Now()
 	var group errgroup.Group
@@ -158,6 +179,9 @@ func TestCertifyManyAtOnce(t *testing.T) {
 	}
 	if took := time.Since(begin); took > 3*time.Second {
 		t.Errorf("500 calls took %v, want under 3 s", took)
+	}
+	if n := reviewer.refused.Load(); n > 0 {
+		t.Errorf("an API server would have sent %d reviews away", n)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -59,6 +60,8 @@ type Service struct {
 	identitypb.UnimplementedIdentityServer
 	config Config
 	names  names
+	// reviews is held by calls that wait for the API server.
+	reviews *semaphore.Weighted
 	// issuer is nil until Run has loaded it.
 	issuer  atomic.Pointer[Issuer]
 	anchors atomic.Pointer[Anchors]
@@ -92,7 +95,7 @@ func New(config Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{config: config, names: n}
+	s := &Service{config: config, names: n, reviews: semaphore.NewWeighted(maxReviews)}
 	ttl := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "issuer_cert_ttl_seconds",
 		Help: "Time until the issuer certificate ends.",
@@ -217,7 +220,7 @@ func (s *Service) certify(ctx context.Context, in *identitypb.CertifyRequest) (*
 	if err := req.check(identity); err != nil {
 		return nil, err
 	}
-	name, err := user(ctx, s.config.Reviews, string(in.GetToken()))
+	name, err := s.user(ctx, string(in.GetToken()))
 	if err != nil {
 		return nil, err
 	}
