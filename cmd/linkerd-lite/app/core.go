@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -21,9 +22,12 @@ import (
 	pbdestination "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	pbidentity "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 	pbinbound "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	pboutbound "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/inbound"
+	"github.com/linkerd-lite/linkerd-lite/policy/outbound"
+	policystatus "github.com/linkerd-lite/linkerd-lite/policy/status"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
@@ -109,6 +113,11 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 	if err != nil {
 		return nil, err
 	}
+	outboundServer, err := outbound.New(c.outboundConfig(shim.Server(linkerd.PolicyPort).Done()))
+	if err != nil {
+		return nil, err
+	}
+	pboutbound.RegisterOutboundPoliciesServer(shim.Server(linkerd.PolicyPort), outboundServer)
 	pbinbound.RegisterInboundServerPoliciesServer(shim.Server(linkerd.PolicyPort), inboundServer)
 	if c.identity != nil {
 		pbidentity.RegisterIdentityServer(shim.Server(linkerd.IdentityPort), c.identity)
@@ -126,7 +135,20 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 		{Name: "core", After: append(shimAfter, "views", "links"), Run: shim.Run},
 	}
 	if status {
+		patches, err := dynamic.NewForConfig(c.client)
+		if err != nil {
+			return nil, fmt.Errorf("client for status: %w", err)
+		}
+		writer, err := policystatus.New(policystatus.Config{
+			State: c.state, Client: patches, Leases: c.kube.CoordinationV1(),
+			Namespace: c.options.controlPlaneNamespace, Identity: c.holder,
+			ClusterNetworks: c.options.clusterNetworks, Log: c.log.With("part", "status"), Registerer: c.registry,
+		})
+		if err != nil {
+			return nil, err
+		}
 		writersAfter = append([]string{"state"}, writersAfter...)
+		parts = append(parts, lifecycle.Part{Name: "status", After: writersAfter, Run: runAtOnce(writer.Run)})
 		if c.options.enableEndpointSlices {
 			workloads := extworkloads.New(extworkloads.Config{
 				State: c.state, Client: c.kube, Namespace: c.options.controlPlaneNamespace,
@@ -179,6 +201,22 @@ func (c *core) inboundConfig(stopping <-chan struct{}) inbound.Config {
 		DefaultPolicy:         o.defaultPolicy,
 		TrustDomain:           o.trustDomain,
 		ControlPlaneNamespace: o.controlPlaneNamespace,
+	}
+}
+
+func (c *core) outboundConfig(stopping <-chan struct{}) outbound.Config {
+	o := c.options
+	return outbound.Config{
+		State:                        c.state,
+		Graph:                        c.graph,
+		Stopping:                     stopping,
+		Log:                          c.log.With("part", "policy"),
+		Registerer:                   c.registry,
+		ClusterNetworks:              o.clusterNetworks,
+		ClusterDomain:                o.clusterDomain,
+		DefaultOpaquePorts:           o.defaultOpaquePorts,
+		AllowL5dRequestHeaders:       o.allowL5dHeaders,
+		GlobalEgressNetworkNamespace: o.egressNamespace,
 	}
 }
 

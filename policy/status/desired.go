@@ -1,0 +1,263 @@
+package status
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// The condition types that are written.
+const (
+	acceptedType     = "Accepted"
+	resolvedRefsType = "ResolvedRefs"
+)
+
+// verdict is one condition, without the time.
+type verdict struct {
+	condition, reason, message string
+	ok                         bool
+}
+
+func accepted() verdict { return verdict{condition: acceptedType, reason: "Accepted", ok: true} }
+
+func refused(reason, message string) verdict {
+	return verdict{condition: acceptedType, reason: reason, message: message}
+}
+
+func (v verdict) status() metav1.ConditionStatus {
+	if v.ok {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}
+
+// gateway is the verdict in the form of the Gateway API, decided at now.
+func (v verdict) gateway(now metav1.Time) metav1.Condition {
+	return metav1.Condition{Type: v.condition, Status: v.status(), Reason: v.reason, Message: v.message, LastTransitionTime: now}
+}
+
+// linkerd is the verdict in the form of Linkerd's kinds.
+func (v verdict) linkerd(now metav1.Time) apis.Condition {
+	return apis.Condition{Type: v.condition, Status: v.status(), Reason: v.reason, Message: v.message, LastTransitionTime: now}
+}
+
+// routeParents is the status of a route: the entries of other controllers,
+// then one for each parent in order (policy-status 2). It differs from the
+// stored one if differs is true.
+func (ix *index) routeParents(r *state.Reader, rank int, obj *route, now metav1.Time) (parents []gatewayv1.RouteParentStatus, differs bool) {
+	parents = []gatewayv1.RouteParentStatus{}
+	for _, entry := range obj.stored {
+		if entry.ControllerName != linkerd.PolicyControllerName {
+			parents = append(parents, entry)
+		}
+	}
+	for _, p := range obj.parents {
+		conditions := []metav1.Condition{ix.parentAccepted(r, rank, p).gateway(now)}
+		if p.kind != serverKind {
+			conditions = append(conditions, resolved(r, obj.backends, p).gateway(now))
+		}
+		parents = append(parents, gatewayv1.RouteParentStatus{
+			ParentRef:      p.reference(),
+			ControllerName: linkerd.PolicyControllerName,
+			Conditions:     conditions,
+		})
+	}
+	return parents, !sameParents(parents, obj.stored)
+}
+
+// reference is the parent as a status entry names it.
+func (p parent) reference() gatewayv1.ParentReference {
+	group, kind, namespace := gatewayv1.Group(apis.Group), gatewayv1.Kind(p.kind), gatewayv1.Namespace(p.namespace)
+	if p.kind == serviceKind {
+		group = "core"
+	}
+	ref := gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(p.name)}
+	if p.port != 0 {
+		ref.Port = &p.port
+	}
+	return ref
+}
+
+// parentAccepted judges whether a route of that rank may have the parent
+// (policy-status 1.1 and 1.3).
+func (ix *index) parentAccepted(r *state.Reader, rank int, p parent) verdict {
+	const noParent = "NoMatchingParent"
+	switch p.kind {
+	case serverKind:
+		if _, ok := state.Get(r, state.Servers, p.namespace, p.name); !ok {
+			return refused(noParent, "")
+		}
+	case serviceKind:
+		service, ok := state.Get(r, state.Services, p.namespace, p.name)
+		if !ok {
+			return refused(noParent, "")
+		}
+		if none(service.Spec.ClusterIP) || service.Spec.Type == "ExternalName" {
+			return refused(noParent, "parent service must have a ClusterIP")
+		}
+	case egressNetworkKind:
+		egress, ok := state.Get(r, state.EgressNetworks, p.namespace, p.name)
+		if !ok {
+			return refused(noParent, "")
+		}
+		if !slices.ContainsFunc(egress.Status.Conditions, func(c apis.Condition) bool {
+			return c.Type == acceptedType && c.Status == metav1.ConditionTrue
+		}) {
+			return refused(noParent, "EgressNetwork parent has not been accepted")
+		}
+	}
+	for _, kinds := range ix.routes[:rank] {
+		for _, kind := range kinds {
+			for range state.By(r, kind, byParent, p.key()) {
+				return refused("RouteReasonConflicted", "")
+			}
+		}
+	}
+	return accepted()
+}
+
+// resolved judges all backends of a route against one parent (policy-status 1.2).
+func resolved(r *state.Reader, backends []target, p parent) verdict {
+	bad := func(reason, message string) verdict {
+		return verdict{condition: resolvedRefsType, reason: reason, message: message}
+	}
+	for _, backend := range backends {
+		switch backend.kind {
+		case serviceKind:
+			if _, ok := state.Get(r, state.Services, backend.namespace, backend.name); !ok {
+				return bad("BackendNotFound", "")
+			}
+		case egressNetworkKind:
+			if _, ok := state.Get(r, state.EgressNetworks, backend.namespace, backend.name); !ok {
+				return bad("BackendNotFound", "")
+			}
+			if backend != p.target {
+				return bad("InvalidKind", "EgressNetwork backend needs to be on a route that has an EgressNetwork parent")
+			}
+		default:
+			return bad("InvalidKind", "")
+		}
+	}
+	return verdict{condition: resolvedRefsType, reason: "ResolvedRefs", ok: true}
+}
+
+// egressConditions is the status of an EgressNetwork (policy-status 1.4).
+func egressConditions(egress *policyv1alpha1.EgressNetwork, clusterNetworks []netip.Prefix, now metav1.Time) (conditions []apis.Condition, differs bool) {
+	for _, condition := range egress.Status.Conditions {
+		if condition.Type != acceptedType {
+			conditions = append(conditions, condition)
+		}
+	}
+	judged := accepted()
+	if overlaps(egress.Spec.Networks, clusterNetworks) {
+		judged = refused("EgressReasonNetworkOverlap", "networks overlap with clusterNetworks")
+	}
+	conditions = append(conditions, judged.linkerd(now))
+	return conditions, !sameConditions(conditions, egress.Status.Conditions)
+}
+
+// overlaps tells whether a network reaches into the cluster: it and a cluster
+// network contain one another, and none of its exceptions has all of the
+// cluster network. Exceptions that do so together do not help.
+func overlaps(networks []apis.Network, clusterNetworks []netip.Prefix) bool {
+	for _, n := range networks {
+		cidr, err := n.CIDR.Prefix()
+		if err != nil {
+			continue // such an object does not decode
+		}
+		for _, cluster := range clusterNetworks {
+			if !cidr.Overlaps(cluster) {
+				continue
+			}
+			if !slices.ContainsFunc(n.Except, func(except apis.CIDR) bool { return contains(except, cluster) }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func contains(outer apis.CIDR, inner netip.Prefix) bool {
+	prefix, err := outer.Prefix()
+	return err == nil && prefix.Bits() <= inner.Bits() && prefix.Overlaps(inner)
+}
+
+// limitConditions is the status of a rate limit (policy-status 1.5).
+func (ix *index) limitConditions(r *state.Reader, limit *rateLimit, now metav1.Time) (conditions []apis.Condition, differs bool) {
+	judged := accepted()
+	if _, ok := state.Get(r, state.Servers, limit.GetNamespace(), limit.server); !ok {
+		judged = refused("NoMatchingTarget", "")
+	} else {
+		for other := range state.By(r, ix.rateLimits, byServer, target{serverKind, limit.GetNamespace(), limit.server}.key()) {
+			if other.before(limit) {
+				judged = refused("RateLimitReasonAlreadyExists", "")
+			}
+		}
+	}
+	conditions = []apis.Condition{judged.linkerd(now)}
+	return conditions, !sameConditions(conditions, limit.stored)
+}
+
+// before tells which of two limits of one Server counts.
+func (l *rateLimit) before(other *rateLimit) bool {
+	a, b := l.GetCreationTimestamp(), other.GetCreationTimestamp()
+	if a.IsZero() != b.IsZero() {
+		return b.IsZero()
+	}
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(l.GetName(), other.GetName())) < 0
+}
+
+// sameParents compares without regard to times and to the order of entries
+// for different objects (policy-status 2.1).
+func sameParents(a, b []gatewayv1.RouteParentStatus) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.SortStableFunc(a, compareEntries)
+	slices.SortStableFunc(b, compareEntries)
+	return slices.EqualFunc(a, b, func(a, b gatewayv1.RouteParentStatus) bool {
+		return a.ControllerName == b.ControllerName && sameReference(a.ParentRef, b.ParentRef) &&
+			slices.EqualFunc(a.Conditions, b.Conditions, func(a, b metav1.Condition) bool {
+				a.LastTransitionTime, b.LastTransitionTime = metav1.Time{}, metav1.Time{}
+				return a == b
+			})
+	})
+}
+
+func compareEntries(a, b gatewayv1.RouteParentStatus) int {
+	return cmp.Or(
+		cmp.Compare(a.ControllerName, b.ControllerName),
+		cmp.Compare(a.ParentRef.Name, b.ParentRef.Name),
+		cmp.Compare(deref(a.ParentRef.Namespace), deref(b.ParentRef.Namespace)),
+	)
+}
+
+func sameReference(a, b gatewayv1.ParentReference) bool {
+	return a.Name == b.Name && same(a.Group, b.Group) && same(a.Kind, b.Kind) && same(a.Namespace, b.Namespace) &&
+		same(a.Port, b.Port) && same(a.SectionName, b.SectionName)
+}
+
+func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func deref[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
+}
+
+func sameConditions(a, b []apis.Condition) bool {
+	return slices.EqualFunc(a, b, func(a, b apis.Condition) bool {
+		a.LastTransitionTime, b.LastTransitionTime = metav1.Time{}, metav1.Time{}
+		return a == b
+	})
+}

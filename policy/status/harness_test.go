@@ -1,0 +1,365 @@
+package status
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
+	"sigs.k8s.io/yaml"
+
+	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
+	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// cluster is objects with their status, as an API server holds them, and the
+// State of one or more writers that watch it.
+type cluster struct {
+	t testing.TB
+
+	mu      sync.Mutex
+	version int
+	objects map[string]map[string]any
+	born    map[string]string
+	states  []*state.State
+	patches []string
+	// refuse, if set, is called before each patch, and may refuse it.
+	refuse func(name string) error
+	leases *fake.Clientset
+}
+
+func newCluster(t testing.TB) *cluster {
+	return &cluster{t: t, objects: map[string]map[string]any{}, born: map[string]string{}, leases: fake.NewClientset()}
+}
+
+// member is one control plane of the cluster.
+type member struct {
+	*Writer
+	registry *prometheus.Registry
+	log      *bytes.Buffer
+}
+
+func (c *cluster) join(identity string) *member {
+	c.t.Helper()
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m := &member{registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, c.patch(action.(clienttesting.PatchAction))
+	})
+	m.Writer, err = New(Config{
+		State: st, Client: client, Leases: c.leases.CoordinationV1(), Namespace: "linkerd", Identity: identity,
+		ClusterNetworks: linkerd.DefaultClusterNetworks, Registerer: m.registry,
+		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	st.MarkSynced()
+	c.states = append(c.states, st)
+	return m
+}
+
+// apply stores the objects of YAML streams.
+func (c *cluster) apply(docs ...string) {
+	c.t.Helper()
+	for _, text := range docs {
+		for _, doc := range strings.Split(text, "\n---\n") {
+			if strings.TrimSpace(doc) == "" {
+				continue
+			}
+			object := map[string]any{}
+			if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
+				c.t.Fatalf("%v in:\n%s", err, doc)
+			}
+			c.mu.Lock()
+			c.store(object)
+			c.mu.Unlock()
+		}
+	}
+}
+
+// store gives an object its version and hands it to all States. An object
+// without status keeps the one it had. The lock is held.
+func (c *cluster) store(object map[string]any) {
+	c.t.Helper()
+	meta := object["metadata"].(map[string]any)
+	key := keyOf(object)
+	if old, ok := c.objects[key]; ok && object["status"] == nil && old["status"] != nil {
+		object["status"] = old["status"]
+	}
+	c.version++
+	if meta["creationTimestamp"] == nil {
+		if c.born[key] == "" {
+			c.born[key] = fmt.Sprintf("2026-01-01T%02d:%02d:%02dZ", c.version/3600, c.version/60%60, c.version%60)
+		}
+		meta["creationTimestamp"] = c.born[key]
+	}
+	meta["uid"] = meta["creationTimestamp"]
+	meta["resourceVersion"] = fmt.Sprint(c.version)
+	c.objects[key] = object
+	for _, st := range c.states {
+		put(c.t, st, object)
+	}
+}
+
+// keyOf is "kind/namespace/name".
+func keyOf(object map[string]any) string {
+	meta := object["metadata"].(map[string]any)
+	return fmt.Sprintf("%s/%s/%s", keyKind(object), meta["namespace"], meta["name"])
+}
+
+func put(t testing.TB, st *state.State, object map[string]any) {
+	t.Helper()
+	switch kind := keyKind(object); kind {
+	case "Service":
+		putAs(t, st, state.Services, object, &corev1.Service{})
+	case "Server":
+		putAs(t, st, state.Servers, object, &policyv1beta3.Server{})
+	case "EgressNetwork":
+		putAs(t, st, state.EgressNetworks, object, &policyv1alpha1.EgressNetwork{})
+	case "HTTPLocalRateLimitPolicy":
+		putAs(t, st, state.HTTPLocalRateLimitPolicies, object, &policyv1alpha1.HTTPLocalRateLimitPolicy{})
+	case "policy HTTPRoute":
+		putAs(t, st, state.PolicyHTTPRoutes, object, &policyv1beta3.HTTPRoute{})
+	case "HTTPRoute":
+		putAs(t, st, state.HTTPRoutes, object, &gatewayv1.HTTPRoute{})
+	case "GRPCRoute":
+		putAs(t, st, state.GRPCRoutes, object, &gatewayv1.GRPCRoute{})
+	case "TLSRoute":
+		putAs(t, st, state.TLSRoutes, object, &gatewayv1alpha2.TLSRoute{})
+	case "TCPRoute":
+		putAs(t, st, state.TCPRoutes, object, &gatewayv1alpha2.TCPRoute{})
+	default:
+		t.Fatalf("kind %q is not known to the tests", kind)
+	}
+}
+
+func keyKind(object map[string]any) string {
+	kind := object["kind"].(string)
+	if version, _ := object["apiVersion"].(string); kind == "HTTPRoute" && strings.HasPrefix(version, apis.Group) {
+		return "policy HTTPRoute"
+	}
+	return kind
+}
+
+func putAs[T state.Object](t testing.TB, st *state.State, kind *state.Kind[T], object map[string]any, into T) {
+	t.Helper()
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		t.Fatal(err)
+	}
+	state.Put(st, kind, into)
+}
+
+// remove forgets "Kind/namespace/name", with the group before it for routes of Linkerd's own.
+func (c *cluster) remove(kind, namespace, name string) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.objects, func(_ string, object map[string]any) bool {
+		meta := object["metadata"].(map[string]any)
+		return keyKind(object) == kind && meta["namespace"] == namespace && meta["name"] == name
+	})
+	for _, st := range c.states {
+		switch kind {
+		case "Service":
+			state.Remove(st, state.Services, namespace, name)
+		case "Server":
+			state.Remove(st, state.Servers, namespace, name)
+		case "EgressNetwork":
+			state.Remove(st, state.EgressNetworks, namespace, name)
+		case "HTTPLocalRateLimitPolicy":
+			state.Remove(st, state.HTTPLocalRateLimitPolicies, namespace, name)
+		case "policy HTTPRoute":
+			state.Remove(st, state.PolicyHTTPRoutes, namespace, name)
+		case "HTTPRoute":
+			state.Remove(st, state.HTTPRoutes, namespace, name)
+		case "GRPCRoute":
+			state.Remove(st, state.GRPCRoutes, namespace, name)
+		default:
+			c.t.Fatalf("kind %q is not known to the tests", kind)
+		}
+	}
+}
+
+// patch is the API server's side of a merge patch of a status.
+func (c *cluster) patch(action clienttesting.PatchAction) error {
+	if action.GetSubresource() != "status" || action.GetPatchType() != types.MergePatchType {
+		return fmt.Errorf("patch of %q as %s", action.GetSubresource(), action.GetPatchType())
+	}
+	var body struct {
+		APIVersion, Kind string
+		Metadata         struct{ ResourceVersion string }
+		Status           map[string]any
+	}
+	if err := json.Unmarshal(action.GetPatch(), &body); err != nil {
+		return err
+	}
+	if c.refuse != nil {
+		if err := c.refuse(action.GetName()); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := fmt.Sprintf("%s/%s/%s", keyKind(map[string]any{"apiVersion": body.APIVersion, "kind": body.Kind}), action.GetNamespace(), action.GetName())
+	resource := action.GetResource().GroupResource()
+	object, ok := c.objects[key]
+	if !ok {
+		return apierrors.NewNotFound(resource, action.GetName())
+	}
+	meta := object["metadata"].(map[string]any)
+	if body.Metadata.ResourceVersion != meta["resourceVersion"] {
+		return apierrors.NewConflict(resource, action.GetName(), fmt.Errorf("version %s is not %v", body.Metadata.ResourceVersion, meta["resourceVersion"]))
+	}
+	updated := maps.Clone(object)
+	updated["metadata"] = maps.Clone(meta)
+	merged := map[string]any{}
+	if old, ok := object["status"].(map[string]any); ok {
+		merged = maps.Clone(old)
+	}
+	maps.Copy(merged, body.Status)
+	updated["status"] = merged
+	c.patches = append(c.patches, body.Kind+"/"+action.GetName())
+	c.store(updated)
+	return nil
+}
+
+// patched returns how many patches there have been.
+func (c *cluster) patched() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.patches)
+}
+
+// settle writes what is to be written, without a Lease, until nothing is. It
+// fails if that takes more rounds than there are dependencies.
+func (m *member) settle(c *cluster) {
+	c.t.Helper()
+	for range 5 {
+		patches := m.due()
+		if len(patches) == 0 {
+			return
+		}
+		for _, p := range patches {
+			if err := m.send(c.t.Context(), p); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+	c.t.Fatal("the status does not settle")
+}
+
+// due returns the patches that are to be sent now.
+func (m *member) due() []*patch {
+	r := m.config.State.Snapshot().Reader()
+	var patches []*patch
+	m.index.all(r, func(obj object) {
+		if p, differs := m.patch(r, obj, metav1.Unix(0, 0)); differs {
+			patches = append(patches, p)
+		}
+	})
+	return patches
+}
+
+// status is the summary of an object's status, a line per entry.
+func (c *cluster) status(kind, name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, object := range c.objects {
+		meta := object["metadata"].(map[string]any)
+		if keyKind(object) == kind && meta["name"] == name {
+			text, err := json.Marshal(object["status"])
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			return statusText(text)
+		}
+	}
+	return "no such object"
+}
+
+func statusText(text []byte) string {
+	var s struct {
+		Parents    []gatewayv1.RouteParentStatus
+		Conditions []metav1.Condition
+		TargetRef  *policyv1alpha1.StatusTargetRef
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, p := range s.Parents {
+		ref := fmt.Sprintf("%s/%s/%s/%s", deref(p.ParentRef.Group), deref(p.ParentRef.Kind), deref(p.ParentRef.Namespace), p.ParentRef.Name)
+		if p.ParentRef.Port != nil {
+			ref += fmt.Sprint(":", *p.ParentRef.Port)
+		}
+		if p.ParentRef.SectionName != nil {
+			ref += "#" + string(*p.ParentRef.SectionName)
+		}
+		if p.ControllerName != linkerd.PolicyControllerName {
+			ref = string(p.ControllerName) + " " + ref
+		}
+		lines = append(lines, ref+conditionsText(p.Conditions))
+	}
+	if s.TargetRef != nil {
+		lines = append(lines, fmt.Sprintf("%s/%s/%s", s.TargetRef.Group, s.TargetRef.Kind, s.TargetRef.Name))
+	}
+	if len(s.Conditions) > 0 {
+		lines = append(lines, strings.TrimSpace(conditionsText(s.Conditions)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func conditionsText(conditions []metav1.Condition) string {
+	var text string
+	for _, c := range conditions {
+		text += fmt.Sprintf(" %s=%s(%s)", c.Type, c.Status, c.Reason)
+		if c.Message != "" {
+			text += fmt.Sprintf("%q", c.Message)
+		}
+	}
+	return text
+}
+
+// metric returns the value of a counter or of a histogram's count.
+func (m *member) metric(name string) float64 {
+	families, err := m.registry.Gather()
+	if err != nil {
+		return -1
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			if h := f.GetMetric()[0].GetHistogram(); h != nil {
+				return float64(h.GetSampleCount())
+			}
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return -1
+}

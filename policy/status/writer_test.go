@@ -1,0 +1,285 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// running runs members in a bubble and returns what stops one.
+func running(t *testing.T, m *member) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// B66: conditions are written soon, and nothing is while nothing changes.
+func TestIdleMeansNoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m := c.join("lite")
+		defer running(t, m)()
+		c.apply(mySvc, backendSvc, myEgress, adminServer, limitDoc("l", toServer))
+		const routes = 500
+		for i := range routes {
+			kind := routeKinds[i%len(routeKinds)].kind
+			c.apply(routeDoc(kind, fmt.Sprint("r", i), strings.Replace(toService, "4191", fmt.Sprint(1000+i), 1)+", "+toEgress, "{name: backend}"))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if due := m.due(); len(due) != 0 {
+			t.Fatalf("%d patches are due after a second", len(due))
+		}
+		before := c.patched()
+		if before < routes+2 || before > 2*routes+10 {
+			t.Errorf("%d patches for %d objects", before, routes+2)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if got := c.patched() - before; got != 0 {
+			t.Errorf("%d patches while idle: %v", got, c.patches[before:])
+		}
+		// One change is one patch for each of those it concerns.
+		c.apply(strings.Replace(backendSvc, "name: backend", "name: unused", 1))
+		c.remove("Service", "ns", "backend")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := c.patched() - before; got != routes {
+			t.Errorf("%d patches after the loss of a backend of %d routes", got, routes)
+		}
+	})
+}
+
+// B66: an entry that another controller adds at the same moment is not lost.
+func TestForeignEntryIsNotOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m := c.join("lite")
+		c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
+		raced := false
+		c.refuse = func(name string) error {
+			if !raced {
+				raced = true
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				object := map[string]any{}
+				for key, value := range c.objects["HTTPRoute/ns/r"] {
+					object[key] = value
+				}
+				object["metadata"] = map[string]any{"namespace": "ns", "name": "r"}
+				object["status"] = map[string]any{"parents": []any{map[string]any{"controllerName": "example.com/x", "parentRef": map[string]any{"name": "gw"}}}}
+				c.store(object)
+			}
+			return nil
+		}
+		defer running(t, m)()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, want := c.status("HTTPRoute", "r"), "example.com/x ///gw\n"+serverEntry+isAccepted; got != want {
+			t.Errorf("status %q, want %q", got, want)
+		}
+		if got := m.metric("resource_status_patch_api_errors_total"); got != 1 {
+			t.Errorf("%v patches were refused, want 1", got)
+		}
+	})
+}
+
+// P309, policy-status 5.
+func TestMetrics(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		refused error
+		want    map[string]float64
+	}{
+		{"success", nil, map[string]float64{"patches_total": 1, "patch_api_errors_total": 0, "patch_timeouts_total": 0, "patch_duration_seconds": 1}},
+		{"API error", errors.New("no"), map[string]float64{"patches_total": 0, "patch_api_errors_total": 1, "patch_timeouts_total": 0, "patch_duration_seconds": 1}},
+		{"timeout", fmt.Errorf("patch: %w", context.DeadlineExceeded), map[string]float64{"patches_total": 0, "patch_api_errors_total": 0, "patch_timeouts_total": 1, "patch_duration_seconds": 0}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				m := c.join("lite")
+				c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
+				c.refuse = func(string) error { return row.refused }
+				stop := running(t, m)
+				time.Sleep(minRetry - time.Millisecond) // until just before the second attempt
+				synctest.Wait()
+				row.want["patch_enqueues_total"], row.want["patch_dequeues_total"] = 1, 1
+				row.want["patch_drops_total"], row.want["patch_enqueue_overflows_total"] = 0, 0
+				for name, want := range row.want {
+					if got := m.metric("resource_status_" + name); got != want {
+						t.Errorf("%s is %v, want %v", name, got, want)
+					}
+				}
+				if warned := strings.Contains(m.log.String(), "ns/r"); warned != (row.refused != nil) {
+					t.Errorf("log:\n%s", m.log)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// P282, P310, P313: of two replicas one writes; when it stops, the other takes over.
+func TestOneOfTwoWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		a, b := c.join("a"), c.join("b")
+		stopA := running(t, a)
+		time.Sleep(time.Second)
+		defer running(t, b)()
+		c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
+		time.Sleep(time.Minute)
+		patches := func(m *member) float64 { return m.metric("resource_status_patches_total") }
+		if patches(a) != 1 || patches(b) != 0 {
+			t.Fatalf("a wrote %v and b %v, want 1 and 0", patches(a), patches(b))
+		}
+		stopA()
+		time.Sleep(5 * time.Second) // the Lease was given back
+		c.apply(routeDoc("HTTPRoute", "s", toServer))
+		time.Sleep(time.Second)
+		if patches(a) != 1 || patches(b) != 1 {
+			t.Errorf("a wrote %v and b %v, want 1 each", patches(a), patches(b))
+		}
+	})
+}
+
+// P282: a holder that is gone without giving back is waited for 30 s; one that
+// comes back under its own name is not.
+func TestLeaseOfTheDead(t *testing.T) {
+	for _, row := range []struct {
+		holder string
+		wait   time.Duration
+	}{{"other", 30 * time.Second}, {"lite", 0}} {
+		t.Run(row.holder, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				m := c.join("lite")
+				now, seconds := metav1.NewMicroTime(time.Now()), int32(30)
+				_, err := c.leases.CoordinationV1().Leases("linkerd").Create(t.Context(), &coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "linkerd", Name: linkerd.PolicyWriteLease},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &row.holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
+				defer running(t, m)()
+				if row.wait > 0 {
+					time.Sleep(row.wait - time.Second)
+					if got := c.patched(); got != 0 {
+						t.Errorf("%d patches while another holds the Lease", got)
+					}
+				}
+				time.Sleep(6 * time.Second)
+				if got := c.patched(); got != 1 {
+					t.Errorf("%d patches, want 1", got)
+				}
+			})
+		})
+	}
+}
+
+// What a change affects is found: whatever is to be written after it is among
+// the objects that are looked at because of it.
+func TestAffectedObjectsAreFound(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := newCluster(t)
+		m := c.join("lite")
+		sub := m.config.State.Subscribe()
+		pick := func(label string, options ...string) string { return rapid.SampledFrom(options).Draw(rt, label) }
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			name := pick("name", "a", "b")
+			parents := strings.ReplaceAll(pick("parent", toServer, toService, toEgress, ""), pick("of", "linkerd-admin", "my-svc", "my-egress"), name)
+			kind := pick("kind", "Server", "Service", "EgressNetwork", "HTTPLocalRateLimitPolicy", "policy HTTPRoute", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute")
+			if kind != "TLSRoute" && kind != "TCPRoute" && rapid.IntRange(0, 3).Draw(rt, "remove") == 0 {
+				c.remove(kind, "ns", name)
+			} else {
+				switch kind {
+				case "Server":
+					c.apply(strings.Replace(adminServer, "linkerd-admin", pick("server", name, "linkerd-admin"), 1))
+				case "Service":
+					c.apply(strings.Replace(strings.Replace(mySvc, "my-svc", pick("service", name, "my-svc"), 1), "10.96.0.10", pick("ip", "10.96.0.10", "None"), 1))
+				case "EgressNetwork":
+					c.apply(egressDoc(pick("egress", name, "my-egress"), pick("networks", "{cidr: 1.0.0.0/8}", "{cidr: 10.0.0.0/8}")))
+				case "HTTPLocalRateLimitPolicy":
+					c.apply(limitDoc(name, strings.ReplaceAll(toServer, "linkerd-admin", pick("limits", "a", "linkerd-admin"))))
+				default:
+					c.apply(routeDoc(kind, name, parents, pick("backend", "{name: a}", "{group: policy.linkerd.io, kind: EgressNetwork, name: a}", "")))
+				}
+			}
+			for range 5 {
+				found := map[object]bool{}
+				r := m.config.State.Snapshot().Reader()
+				for _, change := range sub.Take() {
+					m.index.affected(r, change, func(obj object) { found[obj] = true })
+				}
+				m.index.all(r, func(obj object) {
+					p, differs := m.patch(r, obj, metav1.Unix(0, 0))
+					if !differs {
+						return
+					}
+					if !found[obj] {
+						rt.Fatalf("%v is to be written but was not found", obj)
+					}
+					if err := m.send(t.Context(), p); err != nil && !apierrors.IsConflict(err) {
+						rt.Fatal(err)
+					}
+				})
+			}
+			if due := m.due(); len(due) > 0 {
+				rt.Fatalf("the status does not settle: %+v", due[0])
+			}
+			sub.Take()
+		}
+	})
+}
+
+// 1,000 routes have their status within 2 s of the last apply.
+func TestThousandRoutes(t *testing.T) {
+	c := newCluster(t)
+	m := c.join("lite")
+	defer running(t, m)()
+	c.apply(mySvc, backendSvc)
+	for i := range 1000 {
+		c.apply(routeDoc("HTTPRoute", fmt.Sprint("r", i), toService, "{name: backend}"))
+	}
+	last := time.Now()
+	for c.patched() < 1000 {
+		if time.Since(last) > 20*time.Second {
+			t.Fatalf("%d of 1000 routes have a status after %v", c.patched(), time.Since(last))
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Logf("status of 1000 routes written %v after the last apply, %d patches", time.Since(last), c.patched())
+	if slices.ContainsFunc(m.due(), func(p *patch) bool { return p.kind == &state.HTTPRoutes.KindInfo }) {
+		t.Error("more is due")
+	}
+}
