@@ -54,6 +54,8 @@ func (s *Syncer) try(ctx context.Context, sc *scan, plan *Plan, scratch bool) er
 	plan.Waiting = slices.DeleteFunc(plan.Waiting, func(f Fault) bool { return slices.Contains(plan.stuck, f) })
 	plan.Prune = inOrder(pruned)
 	slices.Reverse(plan.Prune)
+	slices.SortFunc(plan.Failed, compareFaults)
+	slices.SortFunc(plan.Warnings, compareFaults)
 	return ctx.Err()
 }
 
@@ -67,12 +69,12 @@ func inOrder(steps []Step) []Step {
 	return steps
 }
 
-// prepareScratch applies namespaces, CRDs and the like, and waits for the kinds
-// they bring; plan is then made again, with all of its steps.
+// prepareScratch applies what others need at admission, such as namespaces, CRDs and
+// Services, and waits for the kinds they bring; plan is then made again, with all of its steps.
 func (s *Syncer) prepareScratch(ctx context.Context, sc *scan, plan *Plan) error {
 	var ground []Step
 	for _, step := range plan.Apply {
-		if wave(step.Object) == 0 || step.Object.Kind == "ServiceAccount" {
+		if wave(step.Object) <= 1 {
 			ground = append(ground, step)
 		}
 	}

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -33,6 +34,10 @@ func (f Fault) Error() string {
 	}
 	b.WriteString(f.Message)
 	return b.String()
+}
+
+func compareFaults(a, b Fault) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 }
 
 // oneLine folds a message of several lines, as parsers and the API server write

@@ -39,6 +39,7 @@ func readReferences(path string, data []byte) (references, error) {
 	}
 	refs := references{component: k.Kind == types.ComponentKind}
 	//lint:ignore SA1019 bases are deprecated, and in use
+	//lint:ignore SA1019 old kustomizations still have bases
 	for _, ref := range slices.Concat(k.Resources, k.Bases, k.Components, k.Crds, k.Configurations, k.Transformers, k.Generators, k.Validators) {
 		if strings.Contains(ref, "\n") {
 			continue // an inline object

@@ -70,8 +70,8 @@ func (s *Syncer) driftList() []Drift {
 // DryRun plans against the API server's present state and sends each step with
 // dry-run set, so that validation and all webhooks see it; nothing is changed.
 // Objects whose namespace or kind the directory itself brings cannot be tried while
-// that does not exist: with scratch, for a server that nobody else uses, these
-// are applied for real. The plan's Failed has everything that would fail.
+// that does not exist: with scratch, for a server that nobody else uses, such
+// ground is applied for real. The plan's Failed has everything that would fail.
 func (s *Syncer) DryRun(ctx context.Context, scratch bool) (*Plan, error) {
 	if err := CheckDirs(s.cfg.Dirs); err != nil {
 		return nil, err

@@ -766,13 +766,10 @@ func TestForeign(t *testing.T) {
 // TestFullDisk: without a record nothing new is applied, and what is known goes on.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() == 0 {
-		// Root writes into read-only directories: put a file where the directory is needed.
-		t.Log("as root")
-	}
 	b := newBench(t)
 	b.write("x.yaml", cm("a", "1"))
 	b.start()
+	// A file in the place of the directory fails for root too.
 	must(t, os.Rename(b.state, b.state+".away"))
 	must(t, os.WriteFile(b.state, nil, 0o600))
 	b.write("y.yaml", cm("b", "1"))
