@@ -33,7 +33,8 @@
 // run's directories; and nothing whose name appears in a broken file, where it
 // may just be moving to. Moving an object between files sends no request. Objects
 // that exist without the directory (Config.Base, and the namespaces that Kubernetes
-// does not let go) are restored or released instead. Deletion is in the background.
+// does not let go) are restored or released instead, and so is what another manager
+// has applied as well. Deletion is in the background.
 //
 // # Other writers
 //
