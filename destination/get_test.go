@@ -399,7 +399,7 @@ func TestGetFamilies(t *testing.T) {
 	six := slice6YAML("v6", 8989, "2001:db8::94 name1-1")
 	dual := objects(four, six)
 	for _, sc := range []scenario{
-		{name: "D38-D41, B12", before: dual, steps: []step{
+		{name: "D38, D39, D40, D41, B12", before: dual, steps: []step{
 			{want: []string{"A [2001:db8::94]:8989"}},
 			{remove: []string{"EndpointSlice/ns/v6"}, want: []string{"A 10.0.0.19:8989", "R [2001:db8::94]:8989"}},
 			{apply: []string{six}, want: []string{"A [2001:db8::94]:8989", "R 10.0.0.19:8989"}},
