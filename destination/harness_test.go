@@ -139,7 +139,8 @@ func (c *cluster) put(doc string) {
 	case "EndpointSlice":
 		putAs(c, state.EndpointSlices, doc, &discoveryv1.EndpointSlice{})
 	case "Endpoints":
-		putAs(c, state.Endpoints, doc, &corev1.Endpoints{}) //nolint:staticcheck // Endpoints mode reads them.
+		//lint:ignore SA1019 Endpoints mode reads them
+		putAs(c, state.Endpoints, doc, &corev1.Endpoints{})
 	case "Node":
 		putAs(c, state.Nodes, doc, &metav1.PartialObjectMetadata{})
 	case "ReplicaSet":

@@ -218,6 +218,7 @@ func instanceInSlices(r *state.Reader, service, hostname string) *corev1.ObjectR
 	return nil
 }
 
+//lint:ignore SA1019 Endpoints mode reads them
 func instanceInSubsets(subsets []corev1.EndpointSubset, hostname string) *corev1.ObjectReference {
 	for _, subset := range subsets {
 		for _, addresses := range [][]corev1.EndpointAddress{subset.Addresses, subset.NotReadyAddresses} {

@@ -34,14 +34,10 @@ type api struct {
 	writes []string
 }
 
-var (
-	podsResource  = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	nodesResource = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
-)
+var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
 func newAPI(t *testing.T, objects ...runtime.Object) *api {
 	t.Helper()
-	//nolint:staticcheck // the other constructor rewrites managed fields, which the tests set
 	a := &api{t: t, client: fake.NewSimpleClientset()}
 	a.tracker = a.client.Tracker()
 	a.client.PrependReactor("create", "*", a.create)

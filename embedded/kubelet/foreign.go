@@ -23,7 +23,7 @@ func foreignStatus(managed []metav1.ManagedFieldsEntry, usual []string) []metav1
 			foreign = append(foreign, entry) // an informer may transform an object twice
 			continue
 		}
-		if entry.Manager == FieldManager || entry.FieldsV1 == nil || !ownsStatus(entry.FieldsV1.Raw, usual) {
+		if entry.Manager == FieldManager || entry.FieldsV1 == nil || !ownsStatus(entry.FieldsV1.GetRawBytes(), usual) {
 			continue
 		}
 		entry.FieldsType, entry.FieldsV1 = "", nil

@@ -13,7 +13,7 @@ func TestForeignStatus(t *testing.T) {
 		return func(pod *corev1.Pod) {
 			pod.ManagedFields = append(pod.ManagedFields, metav1.ManagedFieldsEntry{
 				Manager: manager, Operation: "Update", Subresource: "status", FieldsType: "FieldsV1",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+				FieldsV1: metav1.NewFieldsV1(fields),
 			})
 		}
 	}
@@ -59,7 +59,7 @@ func TestForeignStatus(t *testing.T) {
 func TestForeignNode(t *testing.T) {
 	a := newAPI(t, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "mine", ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: "manifests", Subresource: "status", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:addresses":{}}}`)},
+			Manager: "manifests", Subresource: "status", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:addresses":{}}}`),
 		}}},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}},
 	})

@@ -273,7 +273,7 @@ func TestReadinessGates(t *testing.T) {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: "example.com/lb", Status: "True"})
 		pod.ManagedFields = []metav1.ManagedFieldsEntry{{
 			Manager: "lb", Subresource: "status", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:conditions":{"k:{\"type\":\"example.com/lb\"}":{".":{}}}}}`)},
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{"k:{\"type\":\"example.com/lb\"}":{".":{}}}}}`),
 		}}
 	})
 	a.awaitReady("web")

@@ -43,7 +43,10 @@ var (
 	}}
 	EndpointSlices = kind(2, "endpointslices", discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), "endpointslices", full, trimMeta[*discoveryv1.EndpointSlice], SlicesByService)
 
-	Endpoints = kind(3, "endpoints", corev1.SchemeGroupVersion.WithKind("Endpoints"), "endpoints", full, trimMeta[*corev1.Endpoints]) //nolint:staticcheck // Endpoints mode reads them by definition.
+	// Endpoints are read in their mode instead of slices (D section 1.8).
+	//
+	//lint:ignore SA1019 the mode is about them
+	Endpoints = kind(3, "endpoints", corev1.SchemeGroupVersion.WithKind("Endpoints"), "endpoints", full, trimMeta[*corev1.Endpoints])
 
 	Nodes       = kind(4, "node", corev1.SchemeGroupVersion.WithKind("Node"), "nodes", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
 	ReplicaSets = kind(5, "replicaset", appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), "replicasets", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])

@@ -48,6 +48,7 @@ func (b *builder) setGRPCDefaults(rule *pb.GrpcRoute_Rule, own timeouts) {
 		own = parent.timeouts
 	}
 	rule.Timeouts = own.message()
+	//lint:ignore SA1019 still sent, for proxies that know no other
 	rule.RequestTimeout = own.request.message()
 	if rule.Retry == nil {
 		rule.Retry = parent.grpcRetry

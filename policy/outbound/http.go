@@ -51,6 +51,7 @@ func (b *builder) setHTTPDefaults(rule *pb.HttpRoute_Rule, own timeouts) {
 		own = parent.timeouts
 	}
 	rule.Timeouts = own.message()
+	//lint:ignore SA1019 still sent, for proxies that know no other
 	rule.RequestTimeout = own.request.message()
 	if rule.Retry == nil {
 		rule.Retry = parent.httpRetry

@@ -1,3 +1,3 @@
-// Package e2e holds whole-product tests: txtar scripts that run the program as
-// a user would. It is the one package whose test binary links the API server.
+// Package e2e tests the whole program: scripts in testdata/script run it as a
+// user does, the Go tests run it inside the test process.
 package e2e

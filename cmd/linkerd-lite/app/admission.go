@@ -13,6 +13,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/policy/admission"
+	"github.com/linkerd-lite/linkerd-lite/policy/outbound"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/validator"
 )
@@ -97,4 +98,6 @@ func (i *instance) profileChecks(core *core) validator.Options {
 	return options
 }
 
-func (i *instance) policyChecks() admission.Options { return admission.Options{} }
+func (i *instance) policyChecks() admission.Options {
+	return admission.Options{HTTPAnnotations: outbound.CheckHTTPAnnotations, GRPCAnnotations: outbound.CheckGRPCAnnotations}
+}
