@@ -21,8 +21,9 @@ import (
 const (
 	// maxBody is the size of the largest review, in bytes.
 	maxBody = 10 << 20
-	// stopTimeout is how long reviews may go on after the end of the context.
-	stopTimeout = 5 * time.Second
+	// stopTimeout is how long reviews may go on after the end of the context. It is short, as an HTTP/2 connection without
+	// any takes a second to be given up.
+	stopTimeout = 100 * time.Millisecond
 )
 
 // Endpoint is a review function at a URL path.
