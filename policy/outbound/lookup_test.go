@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"net/netip"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -8,8 +9,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/policy"
-
-	"net/netip"
 )
 
 func TestLookup(t *testing.T) {
@@ -25,7 +24,7 @@ func TestLookup(t *testing.T) {
 		{"P139 undeclared port", []string{mySvc()}, "10.96.0.10:1234", `
 			Service ns/my-svc:1234 opaque
 			opaque undefined-port
-			   filters forbidden:{} -> nothing`},
+			  filters forbidden:{} -> nothing`},
 		{"P140 second address", []string{dual}, "[fd00:10:96::20]:4191", `
 			Service ns/dual:4191 detect
 			opaque opaq
@@ -62,7 +61,7 @@ func TestLookup(t *testing.T) {
 		{"P148", []string{egress("my-egress", "Deny", "")}, "1.1.1.1:4191", `
 			EgressNetwork ns/my-egress:4191 detect
 			opaque tcp-egress-deny
-			   filters forbidden:{} -> first EgressNetwork ns/my-egress:4191 at 1.1.1.1:4191
+			  filters forbidden:{} -> first EgressNetwork ns/my-egress:4191 at 1.1.1.1:4191
 			http http-egress-deny
 			  (path:{prefix:/}) filters failure_injector:{status:403 message:traffic not allowed} -> first EgressNetwork ns/my-egress:4191 at 1.1.1.1:4191`},
 		{"P149", nil, "1.1.1.1:80", fallbackPolicy},
