@@ -30,7 +30,6 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			type client struct {
 				*stream
 				namespace, to string
-				last          string
 			}
 			var clients []*client
 			for range rapid.IntRange(1, 40).Draw(rt, "events") {

@@ -96,6 +96,7 @@ func (s *summarizer) http(routes []*pb.HttpRoute) {
 			if t := compact(rule.GetTimeouts()); t != "" {
 				text += " timeouts " + t
 			}
+			//lint:ignore SA1019 still sent, for proxies that know no other
 			s.check(proto.Equal(rule.GetRequestTimeout(), rule.GetTimeouts().GetRequest()), "requestTimeout")
 			if rule.GetRetry() != nil {
 				text += " retry " + compact(rule.GetRetry())
@@ -126,6 +127,7 @@ func (s *summarizer) grpc(routes []*pb.GrpcRoute) {
 				text += " timeouts " + t
 			}
 			s.check(rule.GetTimeouts() != nil, "no timeouts")
+			//lint:ignore SA1019 still sent, for proxies that know no other
 			s.check(proto.Equal(rule.GetRequestTimeout(), rule.GetTimeouts().GetRequest()), "requestTimeout")
 			if rule.GetRetry() != nil {
 				text += " retry " + compact(rule.GetRetry())
