@@ -60,7 +60,7 @@ func (f *former) formServerAuthorization(source *policyv1beta1.ServerAuthorizati
 func (f *former) clientAuthentication(client policyv1beta1.Client, namespace string) (*pb.Authn, error) {
 	switch {
 	case client.Unauthenticated:
-		return unauthenticated(), nil
+		return f.unauthenticated, nil
 	case client.MeshTLS == nil:
 		return nil, errors.New("spec.client: neither unauthenticated nor meshTLS is set")
 	case client.MeshTLS.UnauthenticatedTLS:
@@ -100,12 +100,14 @@ type authorizationPolicy struct {
 	metav1.Object
 	// target is the index key of what the policy is for.
 	target string
-	// account and meshTLS are the required identity, unless both are zero: a
-	// ServiceAccount's, or one of a MeshTLSAuthentication.
-	account *pb.Authn
-	meshTLS reference
-	// network is the required NetworkAuthentication, unless zero.
-	network reference
+	// authentication and networks are required unless they are to be read: of
+	// the MeshTLSAuthentication and the NetworkAuthentication of those names.
+	authentication *pb.Authn
+	networks       []*pb.Network
+	meshTLS        reference
+	network        reference
+	// authz is what the policy allows if nothing is to be read.
+	authz *pb.Authz
 	// contradiction is why the policy can never hold.
 	contradiction error
 }
@@ -122,7 +124,7 @@ func routeTarget(namespace, group, kind, name string) string {
 var policiesByTarget = state.NewIndex(0, "target", func(p *authorizationPolicy) []string { return []string{p.target} })
 
 func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPolicy, previous *authorizationPolicy) *authorizationPolicy {
-	out := &authorizationPolicy{Object: source}
+	out := &authorizationPolicy{Object: source, authentication: f.unauthenticated, networks: f.allNetworks}
 	target := source.Spec.TargetRef
 	switch {
 	case target.Targets(apis.Group, "Server"):
@@ -135,20 +137,22 @@ func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPol
 		return unusable(f, "AuthorizationPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
 	}
 	var contradictions []error
+	hasIdentity := false
 	for i, ref := range source.Spec.RequiredAuthenticationRefs {
 		name := reference{ref.NamespaceOr(source.Namespace), ref.Name}
 		isAccount := ref.Targets("", "ServiceAccount")
 		switch {
 		case isAccount || ref.Targets(apis.Group, "MeshTLSAuthentication"):
-			if out.account != nil || out.meshTLS != (reference{}) {
+			if hasIdentity {
 				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a client has one identity only", i))
 			} else if isAccount {
 				var accepted identities
 				accepted.add(f.mesh.serviceAccount(name.namespace, name.name))
-				out.account = accepted.authentication()
+				out.authentication = accepted.authentication()
 			} else {
 				out.meshTLS = name
 			}
+			hasIdentity = true
 		case ref.Targets(apis.Group, "NetworkAuthentication"):
 			if out.network != (reference{}) {
 				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a second NetworkAuthentication", i))
@@ -161,5 +165,13 @@ func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPol
 	if out.contradiction = errors.Join(contradictions...); out.contradiction != nil {
 		f.log.Info("AuthorizationPolicy authorizes nobody", "object", source.Namespace+"/"+source.Name, "error", out.contradiction)
 	}
+	if out.meshTLS == (reference{}) && out.network == (reference{}) {
+		out.authz = out.allows(out.networks, out.authentication)
+	}
 	return out
+}
+
+// allows is the policy's authorization.
+func (p *authorizationPolicy) allows(networks []*pb.Network, authentication *pb.Authn) *pb.Authz {
+	return authorizationFrom(authorizationPolicyKind, p.GetName(), networks, authentication)
 }

@@ -2,14 +2,9 @@ package inbound
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/meta"
-
-	"github.com/linkerd-lite/linkerd-lite/policy"
-
-	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 )
 
 // policyName is one of the six policies that exist without an object
@@ -44,24 +39,6 @@ func (n policyName) authenticated() policyName {
 	return n
 }
 
-// authorizations are what the policy allows: one entry, or none.
-func (n policyName) authorizations(clusterNetworks []*pb.Network) []*pb.Authz {
-	authz := &pb.Authz{Metadata: defaultMetadata(string(n)), Labels: defaultLabels(string(n))}
-	switch n {
-	case allUnauthenticated, auditAll:
-		authz.Networks, authz.Authentication = allNetworks(), unauthenticated()
-	case allAuthenticated:
-		authz.Networks, authz.Authentication = allNetworks(), anyAuthenticated()
-	case clusterUnauthenticated:
-		authz.Networks, authz.Authentication = clusterNetworks, unauthenticated()
-	case clusterAuthenticated:
-		authz.Networks, authz.Authentication = clusterNetworks, anyAuthenticated()
-	default:
-		return nil
-	}
-	return []*pb.Authz{authz}
-}
-
 func defaultMetadata(name string) *meta.Metadata {
 	return &meta.Metadata{Kind: &meta.Metadata_Default{Default: name}}
 }
@@ -72,17 +49,4 @@ func defaultLabels(name string) map[string]string {
 
 func resourceMetadata(group, kind, name string) *meta.Metadata {
 	return &meta.Metadata{Kind: &meta.Metadata_Resource{Resource: &meta.Resource{Group: group, Kind: kind, Name: name}}}
-}
-
-// networkMessages gives each range without exceptions.
-func networkMessages(networks []netip.Prefix) []*pb.Network {
-	var messages []*pb.Network
-	for _, network := range networks {
-		messages = append(messages, &pb.Network{Net: policy.Network(network)})
-	}
-	return messages
-}
-
-func allNetworks() []*pb.Network {
-	return networkMessages([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
 }

@@ -2,8 +2,8 @@
 // InboundServerPolicies service.
 //
 // Objects are converted once, when they arrive, into derived kinds (index.go);
-// an object that cannot be used keeps its last usable form. Four families of
-// views build on these: the policy of a Server (serverpolicy.go), the Servers
-// of a workload's ports (placement.go), the answers, which all ports with the
-// same policy share, and the answer of each port (answer.go).
+// an object that cannot be used keeps its last usable form. Two families of
+// views build on these: the Servers of a workload's ports (placement.go), and
+// the answers (answer.go), which all ports with the same policy share. A call
+// holds one view of each (port.go).
 package inbound

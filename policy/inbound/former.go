@@ -4,16 +4,14 @@ import (
 	"log/slog"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 )
 
 // former derives what policy needs from the cluster's objects. It holds what
 // that depends on besides the objects. Immutable.
 type former struct {
-	log             *slog.Logger
-	mesh            mesh
-	clusterNetworks []*pb.Network
+	*messages
+	log  *slog.Logger
+	mesh mesh
 }
 
 // unusable says why a version of an object cannot be used, and returns what

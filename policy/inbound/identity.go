@@ -37,18 +37,6 @@ func (i *identities) authentication() *pb.Authn {
 	}}}
 }
 
-// anyAuthenticated requires an identity, whichever.
-func anyAuthenticated() *pb.Authn {
-	var i identities
-	i.add("*")
-	return i.authentication()
-}
-
-// unauthenticated requires nothing.
-func unauthenticated() *pb.Authn {
-	return &pb.Authn{Permit: &pb.Authn_Unauthenticated{Unauthenticated: &pb.Authn_PermitUnauthenticated{}}}
-}
-
 // anyTLS requires TLS of the mesh but no identity.
 func anyTLS() *pb.Authn {
 	return &pb.Authn{Permit: &pb.Authn_MeshTLS{MeshTLS: &pb.Authn_PermitMeshTLS{

@@ -9,6 +9,7 @@ import (
 // index is the derived kinds from which inbound policy is made: each object of
 // the cluster in the form that policy uses.
 type index struct {
+	messages              *messages
 	pods                  *state.Kind[*workload]
 	externalWorkloads     *state.Kind[*workload]
 	servers               *state.Kind[*server]
@@ -25,6 +26,7 @@ type index struct {
 func newIndex(st *state.State, f *former) (*index, error) {
 	var errs []error
 	ix := &index{
+		messages:              f.messages,
 		pods:                  derive(&errs, st, "inbound-pod", state.Pods, f.formPod),
 		externalWorkloads:     derive(&errs, st, "inbound-externalworkload", state.ExternalWorkloads, f.formExternalWorkload),
 		servers:               derive(&errs, st, "inbound-server", state.Servers, f.formServer),

@@ -86,7 +86,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			for _, external := range []bool{false, true} {
 				for _, port := range []uint16{80, 81} {
-					release = append(release, c.server.views.ports.Acquire(portKey{workloadKey{external, "ns", name}, port}).Release)
+					release = append(release, holdPort(c, external, name, port))
 				}
 			}
 		}
@@ -215,4 +215,19 @@ func (s *lastStream) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.newest
+}
+
+// holdPort holds the views of a port, as a stream does, and returns what gives
+// them back.
+func holdPort(c *cluster, external bool, name string, number uint16) (release func()) {
+	kind := "pod"
+	if external {
+		kind = "external_workload"
+	}
+	p, err := c.server.open(&pb.PortSpec{Workload: fmt.Sprintf(`{"ns":"ns",%q:%q}`, kind, name), Port: uint32(number)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p.current()
+	return p.close
 }

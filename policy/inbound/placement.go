@@ -1,7 +1,7 @@
 package inbound
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -12,12 +12,30 @@ import (
 type placement struct {
 	// workload is nil when there is no such workload.
 	workload *workload
-	// owners are the Servers' names by port; a port without one has the default policy.
-	owners map[uint16]string
+	// owners are the Servers of ports, by port; one without has the default policy.
+	owners []ownership
+}
+
+type ownership struct {
+	port   uint16
+	server *server
 }
 
 func (p placement) equal(other placement) bool {
-	return p.workload == other.workload && maps.Equal(p.owners, other.owners)
+	return p.workload == other.workload && slices.Equal(p.owners, other.owners)
+}
+
+// owner is the Server that owns a port, nil if there is none.
+func (p placement) owner(port uint16) *server {
+	i, owned := p.search(port)
+	if !owned {
+		return nil
+	}
+	return p.owners[i].server
+}
+
+func (p placement) search(port uint16) (int, bool) {
+	return slices.BinarySearchFunc(p.owners, port, func(o ownership, port uint16) int { return cmp.Compare(o.port, port) })
 }
 
 // place reads the Servers that select the workload: of several for one port
@@ -31,13 +49,9 @@ func (ix *index) place(r *state.Reader, key workloadKey) placement {
 	p := placement{workload: w}
 	for _, s := range servers {
 		for _, port := range s.ports(w) {
-			if _, taken := p.owners[port]; taken {
-				continue
+			if i, taken := p.search(port); !taken {
+				p.owners = slices.Insert(p.owners, i, ownership{port, s})
 			}
-			if p.owners == nil {
-				p.owners = map[uint16]string{}
-			}
-			p.owners[port] = s.GetName()
 		}
 	}
 	return p

@@ -36,7 +36,7 @@ func probePath(text string) (string, error) {
 
 // probeRoute lets probes from the probe networks through, whatever the policy
 // of the port is (policy-inbound 8.2, B41).
-func probeRoute(key string, networks []*pb.Network) *pb.HttpRoute {
+func (m *messages) probeRoute(key string) *pb.HttpRoute {
 	rule := &pb.HttpRoute_Rule{}
 	for _, path := range strings.Split(key, probeSeparator) {
 		rule.Matches = append(rule.Matches, &http_route.HttpRouteMatch{
@@ -45,13 +45,8 @@ func probeRoute(key string, networks []*pb.Network) *pb.HttpRoute {
 		})
 	}
 	return &pb.HttpRoute{
-		Metadata: defaultMetadata("probe"),
-		Authorizations: []*pb.Authz{{
-			Metadata:       defaultMetadata("probe"),
-			Labels:         defaultLabels("probe"),
-			Networks:       networks,
-			Authentication: unauthenticated(),
-		}},
-		Rules: []*pb.HttpRoute_Rule{rule},
+		Metadata:       defaultMetadata("probe"),
+		Authorizations: []*pb.Authz{defaultAuthorization("probe", m.probeNetworks, m.unauthenticated)},
+		Rules:          []*pb.HttpRoute_Rule{rule},
 	}
 }

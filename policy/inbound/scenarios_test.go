@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 )
 
 // Objects that most scenarios start from.
@@ -89,12 +89,28 @@ const (
 	byAllNets = "{group: policy.linkerd.io, kind: NetworkAuthentication, name: all-nets}"
 )
 
-// scenarios are the rows of the catalogue, each by its number.
-func TestScenarios(t *testing.T) {
-	rows := map[string]struct {
-		config func(*Config)
-		run    func(t *testing.T, c *cluster)
-	}{
+// scenario is a row of the catalogue, by its number.
+type scenario struct {
+	config func(*Config)
+	run    func(t *testing.T, c *cluster)
+}
+
+func run(t *testing.T, rows map[string]scenario) {
+	t.Helper()
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			config := DefaultConfig()
+			if row.config != nil {
+				row.config(&config)
+			}
+			bubble(t, config, row.run)
+		})
+	}
+}
+
+// Which policy a port has: defaults, Servers, probes, and the life of a stream.
+func TestPorts(t *testing.T) {
+	run(t, map[string]scenario{
 		"P71 P72 default of a Pod": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause)
 			for _, token := range []string{"ns:pause", `{"ns":"ns","pod":"pause"}` + "\n", `{"x":[1],"pod":"pause","ns":"ns"} `} {
@@ -161,13 +177,6 @@ func TestScenarios(t *testing.T) {
 			w.want(adminServer + "\nauthz serverauthorization/all-admin unauthenticated from cluster" + probeRoutes)
 			c.remove("Server/ns/linkerd-admin")
 			w.want(podDefault)
-		}},
-		"P79 policy with a network": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			c.apply(allNets, policyDoc("all-admin", toAdmin, byAllNets))
-			w.want(adminServer + "\nauthz authorizationpolicy/all-admin unauthenticated from all" + probeRoutes)
 		}},
 		"P80 the oldest Server wins": {run: func(t *testing.T, c *cluster) {
 			c.apply(serverOn("linkerd-admin-1", "4191", ""), serverOn("linkerd-admin-0", "4191", ""), podPause)
@@ -292,224 +301,6 @@ spec:
 			c.apply(strings.Replace(strings.Replace(serverAdmin, "{}", "{matchLabels: {app: other}}", 1), "HTTP/1", "HTTP/2", 1))
 			w.want(podDefault)
 		}},
-		"P97 ServerAuthorization by label": {run: func(t *testing.T, c *cluster) {
-			labelled := strings.Replace(serverAdmin, "name: linkerd-admin", "name: linkerd-admin, labels: {team: a}", 1)
-			c.apply(podPause, labelled, "kind: ServerAuthorization\nmetadata: {namespace: ns, name: saz}\nspec: {server: {selector: {matchLabels: {team: a}}}, client: {meshTLS: {unauthenticatedTLS: true}, networks: [{cidr: 10.1.0.0/16, except: [10.1.1.1]}]}}")
-			w := c.watch("ns:pause", 4191)
-			w.want(adminServer + "\nauthz serverauthorization/saz meshTLS:{unauthenticated} from 10.1.0.0/16 except 10.1.1.1/32" + probeRoutes)
-			c.apply(serverAdmin)
-			w.want(adminDefault)
-		}},
-		"P97 ServerAuthorization for every Server": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, "kind: ServerAuthorization\nmetadata: {namespace: ns, name: saz}\nspec: {server: {}, client: {unauthenticated: true, meshTLS: {identities: [a]}}}")
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz serverauthorization/saz unauthenticated from cluster" + probeRoutes)
-		}},
-		"P98 ServiceAccounts of a ServerAuthorization": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, "kind: ServerAuthorization\nmetadata: {namespace: ns, name: saz}\nspec: {server: {name: linkerd-admin}, client: {meshTLS: {identities: [x.y, '*.z'], serviceAccounts: [{name: sa}, {name: sa, namespace: far}]}}}")
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz serverauthorization/saz meshTLS:{identities:{identities:[{name:x.y} {name:sa.ns.serviceaccount.identity.linkerd.cluster.local} {name:sa.far.serviceaccount.identity.linkerd.cluster.local}] suffixes:[{parts:[z]}]}} from cluster" + probeRoutes)
-		}},
-		"P99 identities": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, "kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {identities: [foo.bar, '*.baz', '*', 'foo.*.bar', 'spiffe://td/x', '*.a.b']}",
-				policyDoc("p", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}"))
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:foo.bar} {name:foo.*.bar} {name:spiffe://td/x}] suffixes:[{parts:[baz]} {} {parts:[a b]}]}} from all" + probeRoutes)
-		}},
-		"P99 identities of references": {config: func(c *Config) { c.TrustDomain, c.ControlPlaneNamespace = "example.com", "l5d" }, run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, "kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {identityRefs: [{kind: ServiceAccount, name: sa}, {group: core, kind: serviceaccount, name: sa, namespace: far}, {kind: Namespace, name: all, namespace: ignored}]}",
-				policyDoc("p", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}"))
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:sa.ns.serviceaccount.identity.l5d.example.com} {name:sa.far.serviceaccount.identity.l5d.example.com}] suffixes:[{parts:[all serviceaccount identity l5d example com]}]}} from all" + probeRoutes)
-		}},
-		"P100 a ServiceAccount is required": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, allNets, policyDoc("p", toAdmin, "{kind: ServiceAccount, namespace: ns-0, name: foo}, "+byAllNets))
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:foo.ns-0.serviceaccount.identity.linkerd.cluster.local}]}} from all" + probeRoutes)
-		}},
-		"P101 a policy for the Namespace": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, serverOn("other", "80", ", proxyProtocol: opaque"), policyDoc("p", "kind: Namespace, name: ns", ""))
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p unauthenticated from all" + probeRoutes)
-			c.watch("ns:pause", 80).want("policy.linkerd.io server/other opaque\nauthz authorizationpolicy/p unauthenticated from all")
-			c.watch("ns:pause", 81).want("default/all-unauthenticated detect 10s\nauthz default/all-unauthenticated unauthenticated from all" + defaultRoute)
-		}},
-		"P102 P103 an authentication comes and goes": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, policyDoc("p", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}"))
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			c.apply("kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {identities: [a.b]}")
-			w.want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:a.b}]}} from all" + probeRoutes)
-			c.remove("MeshTLSAuthentication/ns/m")
-			w.want(adminDefault)
-		}},
-		"P104 one of two authentications goes": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, allNets, "kind: NetworkAuthentication\nmetadata: {namespace: ns, name: one}\nspec: {networks: [{cidr: 10.0.0.0/8}]}",
-				policyDoc("p", toAdmin, byAllNets), policyDoc("q", toAdmin, "{group: policy.linkerd.io, kind: NetworkAuthentication, name: one}"))
-			w := c.watch("ns:pause", 4191)
-			w.want(adminServer + "\nauthz authorizationpolicy/p unauthenticated from all\nauthz authorizationpolicy/q unauthenticated from 10.0.0.0/8" + probeRoutes)
-			c.remove("NetworkAuthentication/ns/all-nets")
-			w.want(adminServer + "\nauthz authorizationpolicy/q unauthenticated from 10.0.0.0/8" + probeRoutes)
-		}},
-		"P105 no authentication is required": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, policyDoc("p", toAdmin, ""))
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p unauthenticated from all" + probeRoutes)
-		}},
-		"P106 authentications of another namespace": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, policyDoc("p", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m, namespace: far}, {group: policy.linkerd.io, kind: NetworkAuthentication, name: net, namespace: far}"),
-				"kind: MeshTLSAuthentication\nmetadata: {namespace: far, name: m}\nspec: {identities: [a.b]}")
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			c.apply("kind: NetworkAuthentication\nmetadata: {namespace: far, name: net}\nspec: {networks: [{cidr: 10.0.0.1}]}")
-			w.want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:a.b}]}} from 10.0.0.1/32" + probeRoutes)
-			c.remove("NetworkAuthentication/far/net")
-			w.want(adminDefault)
-		}},
-		"P107 host bits": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, strings.Replace(allNets, "0.0.0.0/0", "10.0.0.1/24", 1), policyDoc("p", toAdmin, byAllNets))
-			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p unauthenticated from 10.0.0.1/24, ::/0" + probeRoutes)
-		}},
-		"P108 P109 P111 a route": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			c.apply(metricsRoute)
-			w.quiet() // P113
-			c.apply(metricsRoute + acceptedByAdmin)
-			w.want(adminServer + metricsRouted)
-			c.apply(allNets, policyDoc("p", "group: policy.linkerd.io, kind: HTTPRoute, name: metrics-route", byAllNets))
-			w.want(adminServer + metricsRouted + "\n  authz authorizationpolicy/p unauthenticated from all")
-			c.apply(policyDoc("p", "group: policy.linkerd.io, kind: HttpRoute, name: Metrics-Route", byAllNets))
-			w.quiet() // P110
-			c.apply(policyDoc("p", "group: gateway.networking.k8s.io, kind: HTTPRoute, name: metrics-route", byAllNets))
-			w.want(adminServer + metricsRouted)
-			c.remove("HTTPRoute/ns/metrics-route")
-			w.want(adminDefault)
-		}},
-		"P11 B70 a policy for a gateway HTTPRoute": {run: func(t *testing.T, c *cluster) {
-			gateway := strings.Replace(metricsRoute, "policy.linkerd.io/v1beta3", "gateway.networking.k8s.io/v1", 1)
-			c.apply(podPause, serverAdmin, gateway+acceptedByAdmin, policyDoc("p", "group: gateway.networking.k8s.io, kind: HTTPRoute, name: metrics-route", ""))
-			c.watch("ns:pause", 4191).want(adminServer + strings.Replace(metricsRouted, "policy.linkerd.io", "gateway.networking.k8s.io", 1) + "\n  authz authorizationpolicy/p unauthenticated from all")
-		}},
-		"P112 routes by age": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			for _, name := range []string{"d", "a", "c", "b"} {
-				c.apply(strings.Replace(metricsRoute, "metrics-route", name, 1) + acceptedByAdmin)
-			}
-			names := func() (names string) {
-				for _, line := range strings.Split(c.get("ns:pause", 4191), "\n") {
-					if _, name, ok := strings.Cut(line, "kind:HTTPRoute name:"); ok {
-						names += strings.TrimSuffix(name, "}")
-					}
-				}
-				return names
-			}
-			if got := names(); got != "dacb" {
-				t.Errorf("order %s, want dacb", got)
-			}
-			c.remove("HTTPRoute/ns/c")
-			if got := names(); got != "dab" {
-				t.Errorf("order %s, want dab", got)
-			}
-		}},
-		"P112 routes of one second": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			born := "creationTimestamp: '" + time.Unix(1000, 0).UTC().Format(time.RFC3339) + "', "
-			for _, row := range []struct{ version, name string }{{"policy.linkerd.io/v1beta3", "b"}, {"policy.linkerd.io/v1beta3", "a"}, {"gateway.networking.k8s.io/v1", "a"}} {
-				doc := strings.Replace(strings.Replace(metricsRoute, "metrics-route", row.name, 1), "policy.linkerd.io/v1beta3", row.version, 1)
-				c.apply(strings.Replace(doc, "metadata: {", "metadata: {"+born, 1) + acceptedByAdmin)
-			}
-			rule := "\n  rule path:{exact:/metrics} method:{registered:GET}"
-			c.watch("ns:pause", 4191).want(adminServer +
-				"\nroute resource:{group:gateway.networking.k8s.io kind:HTTPRoute name:a}" + rule +
-				"\nroute resource:{group:policy.linkerd.io kind:HTTPRoute name:a}" + rule +
-				"\nroute resource:{group:policy.linkerd.io kind:HTTPRoute name:b}" + rule)
-		}},
-		"P113 P114 routes that nobody accepted": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			for _, status := range []string{
-				"",
-				strings.Replace(acceptedByAdmin, "linkerd.io/policy-controller", "example.com/other", 1),
-				strings.Replace(acceptedByAdmin, `"True"`, `"False"`, 1),
-				strings.Replace(acceptedByAdmin, "Accepted", "ResolvedRefs", 1),
-				strings.Replace(acceptedByAdmin, "kind: Server", "kind: server", 1),
-				fmt.Sprintf(acceptedBy, "other"),
-			} {
-				c.apply(metricsRoute + status)
-				w.quiet()
-			}
-		}},
-		"P115 references that disqualify a route": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			good := "{group: policy.linkerd.io, kind: Server, name: linkerd-admin}"
-			for _, refs := range []string{
-				"{group: policy.linkerd.io, kind: Server, name: linkerd-admin, port: 4191}",
-				"{group: policy.linkerd.io, kind: Server, name: linkerd-admin, sectionName: a}",
-				good + ", {group: policy.linkerd.io, kind: Server, name: other, namespace: far}",
-				"{group: policy.linkerd.io, name: linkerd-admin}",
-				"{kind: Server, name: linkerd-admin}",
-				"{group: core, kind: Server, name: linkerd-admin}",
-			} {
-				c.apply(strings.Replace(metricsRoute, good, refs, 1) + acceptedByAdmin)
-				w.quiet()
-			}
-			for _, refs := range []string{
-				"{group: Policy.linkerd.io, kind: server, name: linkerd-admin, namespace: ns}",
-				good + ", {group: policy.linkerd.io, kind: Server, name: ''}, {group: core, kind: Service, name: s, port: 1}, " + good,
-			} {
-				c.apply(strings.Replace(metricsRoute, good, refs, 1) + acceptedByAdmin)
-				w.want(adminServer + metricsRouted)
-				c.apply(strings.Replace(metricsRoute, good, "", 1) + acceptedByAdmin)
-				w.want(adminDefault)
-			}
-		}},
-		"P116 filters that inbound policy lacks": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			gateway := strings.Replace(metricsRoute, "policy.linkerd.io/v1beta3", "gateway.networking.k8s.io/v1", 1)
-			for i, filter := range []string{
-				"{type: RequestMirror, requestMirror: {backendRef: {name: x}}}", "{type: URLRewrite, urlRewrite: {}}",
-				"{type: ExtensionRef, extensionRef: {group: a, kind: b, name: c}}", "{type: RequestHeaderModifier}",
-				"{type: CORS}", "{type: RequestRedirect, requestRedirect: {path: {replaceFullPath: a}}}",
-			} {
-				c.apply(strings.Replace(gateway, "method: GET}]", "method: GET}], filters: ["+filter+"]", 1) + acceptedByAdmin)
-				w.quiet()
-				if lines := c.log.lines("ns/metrics-route", "cannot be used"); len(lines) != i+1 {
-					t.Errorf("%d warnings after %d versions: %q", len(lines), i+1, lines)
-				}
-			}
-		}},
-		"P117 P118 a gRPC Server": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, strings.Replace(serverAdmin, "HTTP/1", "gRPC", 1), metricsRoute+acceptedByAdmin)
-			const grpc = "policy.linkerd.io server/linkerd-admin grpc"
-			w := c.watch("ns:pause", 4191)
-			w.want(grpc + "\nroute default:default\n  rule rpc:{}")
-			c.apply(`
-kind: GRPCRoute
-metadata: {namespace: ns, name: g}
-spec:
-  hostnames: ["*.example.com"]
-  parentRefs: [{group: policy.linkerd.io, kind: Server, name: linkerd-admin}]
-  rules:
-  - matches: [{method: {service: s, method: m}}, {headers: [{name: A, value: b}]}]
-    filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: A, value: b}]}}, {type: ResponseHeaderModifier, responseHeaderModifier: {}}]
-  - {}
-`+acceptedByAdmin, policyDoc("p", "group: gateway.networking.k8s.io, kind: GRPCRoute, name: g", ""))
-			s := w.take()
-			if got, want := summary(s[len(s)-1]), grpc+`
-route resource:{group:gateway.networking.k8s.io kind:GRPCRoute name:g} hosts suffix:{reverse_labels:[com example]}
-  rule rpc:{service:s method:m}; rpc:{} headers:[{name:a exact:b}] filters request_header_modifier:{add:{} set:{headers:[{name:a value:b}]}}
-  rule 
-  authz authorizationpolicy/p unauthenticated from all`; got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-		}},
-		"P119 an HTTP Server and a GRPCRoute": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin)
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			c.apply("kind: GRPCRoute\nmetadata: {namespace: ns, name: g}\nspec: {parentRefs: [{group: policy.linkerd.io, kind: Server, name: linkerd-admin}], rules: [{}]}" + acceptedByAdmin)
-			w.quiet()
-		}},
 		"P120 probes": {config: func(c *Config) { c.ProbeNetworks, c.DefaultPolicy = "10.0.0.1/24", "cluster-unauthenticated" }, run: func(t *testing.T, c *cluster) {
 			c.apply(pod("pause", `}
 spec:
@@ -573,61 +364,6 @@ spec:
 			w.want(adminServer + probe)
 			c.apply(metricsRoute + acceptedByAdmin)
 			w.want(adminServer + metricsRouted)
-		}},
-		"P125 P126 P127 rate limits": {run: func(t *testing.T, c *cluster) {
-			limit := func(name, more string) string {
-				return "kind: HTTPLocalRateLimitPolicy\nmetadata: {namespace: ns, name: " + name + "}\nspec: {targetRef: {group: policy.linkerd.io, kind: Server, name: linkerd-admin}, " + more + "}\n"
-			}
-			const spec = "total: {requestsPerSecond: 1000}, overrides: [{requestsPerSecond: 200, clientRefs: [{kind: ServiceAccount, name: sa-0}, {kind: ServiceAccount, name: sa-0, namespace: far}]}]"
-			const accepted = "status: {targetRef: {name: linkerd-admin}, conditions: [{type: Accepted, status: 'True'}]}\n"
-			c.apply(podPause, strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: audit}", 1))
-			const audited = adminServer + "\nauthz default/audit unauthenticated from all" + probeRoutes
-			const limited = "\nlimit metadata:{resource:{group:policy.linkerd.io kind:HTTPLocalRateLimitPolicy name:rl-0}} total:{requestsPerSecond:1000} overrides:[{limit:{requestsPerSecond:200} clients:{identities:[{name:sa-0.ns.serviceaccount.identity.linkerd.cluster.local} {name:sa-0.far.serviceaccount.identity.linkerd.cluster.local}]}}]"
-			w := c.watch("ns:pause", 4191)
-			w.want(audited)
-			c.apply(limit("rl-0", spec))
-			w.quiet() // P126
-			c.apply(limit("rl-0", spec) + accepted)
-			w.want(audited + limited)
-			c.apply(limit("rl-1", "identity: {requestsPerSecond: 1}") + accepted)
-			w.quiet() // the oldest counts
-			c.apply(limit("rl-0", strings.Replace(spec, "ServiceAccount", "Pod", 1)) + accepted)
-			w.quiet() // an unusable version leaves the last one
-			c.remove("HTTPLocalRateLimitPolicy/ns/rl-0")
-			w.want(audited + "\nlimit metadata:{resource:{group:policy.linkerd.io kind:HTTPLocalRateLimitPolicy name:rl-1}} identity:{requestsPerSecond:1}")
-			for protocol, wire := range map[string]string{"opaque": "opaque", "TLS": "tls"} {
-				c.apply(strings.Replace(serverAdmin, "HTTP/1", protocol, 1)) // P127
-				w.want("policy.linkerd.io server/linkerd-admin " + wire)
-			}
-			c.apply(strings.Replace(serverAdmin, "HTTP/1", "gRPC", 1))
-			w.want("policy.linkerd.io server/linkerd-admin grpc\nroute default:default\n  rule rpc:{}")
-			c.apply(strings.Replace(serverAdmin, "HTTP/1", "unknown", 1))
-			w.want("policy.linkerd.io server/linkerd-admin detect 10s" + probeRoutes + "\nlimit metadata:{resource:{group:policy.linkerd.io kind:HTTPLocalRateLimitPolicy name:rl-1}} identity:{requestsPerSecond:1}")
-		}},
-		"P128 P129 P130 ExternalWorkloads": {run: func(t *testing.T, c *cluster) {
-			workload := func(ports string) string {
-				return "kind: ExternalWorkload\nmetadata: {namespace: ns, name: wl, labels: {app: vm}}\nspec: {meshTLS: {identity: a, serverName: a}, ports: [" + ports + "]}"
-			}
-			c.apply(workload("{name: http, port: 8080}"), serverOn("for-pods", "8080", ""))
-			w := c.watch(`{"ns":"ns","external_workload":"wl"}`, 8080)
-			const unowned = "default/all-unauthenticated detect 10s\nauthz default/all-unauthenticated unauthenticated from all" + defaultRoute
-			w.want(unowned)
-			c.apply("kind: Server\nmetadata: {namespace: ns, name: linkerd-admin}\nspec: {externalWorkloadSelector: {matchLabels: {app: vm}}, port: http, proxyProtocol: HTTP/1}")
-			w.want(adminServer + defaultRoute)
-			c.apply(allNets, policyDoc("p", toAdmin, byAllNets))
-			w.want(adminServer + "\nauthz authorizationpolicy/p unauthenticated from all" + defaultRoute)
-			c.apply(metricsRoute + acceptedByAdmin)
-			w.want(adminServer + "\nauthz authorizationpolicy/p unauthenticated from all" + metricsRouted)
-			c.apply(workload("{name: http, port: 8080}, {name: http, port: 9090}"))
-			w.want(unowned) // one number per name, the last
-			c.apply(workload("{name: http, port: 8080, protocol: UDP}"))
-			w.quiet()
-			c.apply(pod("wl", "}\nspec: {}"))
-			w.quiet() // a Pod of the same name is another workload
-			c.remove("ExternalWorkload/ns/wl")
-			if got := w.end(); got != "OK" {
-				t.Errorf("ended %q, want OK", got)
-			}
 		}},
 		"P131 the Pod goes": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause)
@@ -721,77 +457,19 @@ spec:
 				}
 			}
 		}},
-		"7.1 7.2 7.3 7.4 unusable versions leave the last": {run: func(t *testing.T, c *cluster) {
-			saz := func(client string) string {
-				return "kind: ServerAuthorization\nmetadata: {namespace: ns, name: saz}\nspec: {server: {name: linkerd-admin}, client: {" + client + "}}"
-			}
-			mesh := func(spec string) string {
-				return "kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {" + spec + "}"
-			}
-			c.apply(podPause, serverAdmin, saz("unauthenticated: true"), allNets, mesh("identities: [a.b]"),
-				policyDoc("p", toAdmin, byAllNets), policyDoc("q", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}"))
-			w := c.watch("ns:pause", 4191)
-			before := w.take()
-			if len(before) != 1 || len(before[0].Authorizations) != 3 {
-				t.Fatalf("%v, want three authorizations", before)
-			}
-			bad := []string{
-				saz(""), saz("meshTLS: {}"), saz("meshTLS: {identities: []}"),
-				mesh(""), mesh("identities: []"), mesh("identityRefs: [{kind: Pod, name: x}]"),
-				"kind: NetworkAuthentication\nmetadata: {namespace: ns, name: all-nets}\nspec: {networks: []}",
-				policyDoc("p", "group: apps, kind: Deployment, name: x", ""),
-				policyDoc("p", toAdmin, "{kind: ConfigMap, name: x}"),
-			}
-			for i, doc := range bad {
-				c.apply(doc)
-				w.quiet()
-				if lines := c.log.lines("cannot be used"); len(lines) != i+1 {
-					t.Errorf("%d warnings after %d bad versions:\n%s", len(lines), i+1, doc)
-				}
-			}
-			delete(c.born, "serverauthorization/ns/saz")
-			c.apply(saz("")) // another object of that name has no last version
-			if got := w.take(); len(got) != 1 || len(got[0].Authorizations) != 2 {
-				t.Errorf("%v, want two authorizations", got)
-			}
-		}},
-		"7.2 contradictions authorize nobody": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, allNets, "kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {identities: [a.b]}")
-			w := c.watch("ns:pause", 4191)
-			w.want(adminDefault)
-			const mesh = "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}"
-			for _, refs := range []string{mesh + ", " + mesh, byAllNets + ", " + byAllNets, mesh + ", {kind: ServiceAccount, name: x}", "{kind: ServiceAccount, name: x}, {kind: ServiceAccount, name: x}"} {
-				c.apply(policyDoc("p", toAdmin, refs))
-				w.quiet()
-			}
-			c.apply(policyDoc("p", toAdmin, mesh+", "+byAllNets))
-			w.want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:a.b}]}} from all" + probeRoutes)
-		}},
-		"8.4 a broken version of a route leaves the last": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, serverAdmin, metricsRoute+acceptedByAdmin)
-			w := c.watch("ns:pause", 4191)
-			w.want(adminServer + metricsRouted)
-			for _, broken := range []string{"metrics", "'relative'"} {
-				c.apply(strings.Replace(metricsRoute, "/metrics", broken, 1) + acceptedByAdmin)
-				w.quiet()
-			}
-			c.remove("HTTPRoute/ns/metrics-route")
-			w.want(adminDefault)
-		}},
-		"3.4 order of authorizations": {run: func(t *testing.T, c *cluster) {
-			c.apply(podPause, strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: audit}", 1))
-			for _, name := range []string{"b", "a"} {
-				c.apply("kind: ServerAuthorization\nmetadata: {namespace: ns, name: "+name+"}\nspec: {server: {name: linkerd-admin}, client: {unauthenticated: true}}",
-					policyDoc(name+"2", toAdmin, ""), policyDoc(name+"1", "kind: Namespace, name: ns", ""))
-			}
-			c.watch("ns:pause", 4191).want(adminServer + `
-authz authorizationpolicy/a1 unauthenticated from all
-authz authorizationpolicy/a2 unauthenticated from all
-authz authorizationpolicy/b1 unauthenticated from all
-authz authorizationpolicy/b2 unauthenticated from all
-authz serverauthorization/a unauthenticated from cluster
-authz serverauthorization/b unauthenticated from cluster
-authz default/audit unauthenticated from all` + probeRoutes)
+		"versions of a Server are not mixed": {run: func(t *testing.T, c *cluster) {
+			c.apply(pod("a", "}\nspec: {}"), pod("b", "}\nspec: {}"), serverOn("s", "80", ", proxyProtocol: opaque"))
+			a := c.watch("ns:a", 80)
+			a.want("policy.linkerd.io server/s opaque")
+			// The views know the old version, a new stream on b meets both.
+			c.put(strings.Replace(serverOn("s", "80", ", proxyProtocol: opaque, accessPolicy: audit"), "{}", "{matchLabels: {app: b}}", 1))
+			b := c.open("ns:b", 80)
+			synctest.Wait()
+			b.quiet()
+			a.quiet()
+			c.settle()
+			b.want("policy.linkerd.io server/s opaque\nauthz default/audit unauthenticated from all")
+			a.want("default/all-unauthenticated detect 10s\nauthz default/all-unauthenticated unauthenticated from all" + defaultRoute)
 		}},
 		"P313 the server stops": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause)
@@ -803,14 +481,5 @@ authz default/audit unauthenticated from all` + probeRoutes)
 			}
 			c.stopping = make(chan struct{})
 		}},
-	}
-	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			config := DefaultConfig()
-			if row.config != nil {
-				row.config(&config)
-			}
-			bubble(t, config, row.run)
-		})
-	}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -58,8 +59,10 @@ func DefaultConfig() Config {
 type Server struct {
 	pb.UnimplementedInboundServerPoliciesServer
 
-	stopping <-chan struct{}
-	views    *views
+	stopping      <-chan struct{}
+	defaultPolicy policyName
+	placements    *view.Set[workloadKey, placement]
+	answers       *view.Set[answerKey, answer]
 }
 
 var _ pb.InboundServerPoliciesServer = (*Server)(nil)
@@ -85,9 +88,9 @@ func New(config Config) (*Server, error) {
 		return nil, fmt.Errorf("default-policy: %w", err)
 	}
 	f := &former{
-		log:             log,
-		mesh:            mesh{controlPlaneNamespace: config.ControlPlaneNamespace, trustDomain: config.TrustDomain},
-		clusterNetworks: networkMessages(clusterNetworks),
+		messages: newMessages(clusterNetworks, probeNetworks),
+		log:      log,
+		mesh:     mesh{controlPlaneNamespace: config.ControlPlaneNamespace, trustDomain: config.TrustDomain},
 	}
 	ix, err := newIndex(config.State, f)
 	if err != nil {
@@ -99,75 +102,79 @@ func New(config Config) (*Server, error) {
 		}
 	}
 	return &Server{
-		stopping: config.Stopping,
-		views: newViews(config.Graph, ix, rules{
-			defaultPolicy:   defaultPolicy,
-			clusterNetworks: f.clusterNetworks,
-			probeNetworks:   networkMessages(probeNetworks),
-		}),
+		stopping:      config.Stopping,
+		defaultPolicy: defaultPolicy,
+		placements:    newPlacements(config.Graph, ix),
+		answers:       newAnswers(config.Graph, ix),
 	}, nil
 }
 
 // GetPort returns the policy of a port.
-func (s *Server) GetPort(_ context.Context, spec *pb.PortSpec) (*pb.Server, error) {
-	v, first, err := s.acquire(spec)
+func (s *Server) GetPort(ctx context.Context, spec *pb.PortSpec) (*pb.Server, error) {
+	p, err := s.open(spec)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Release()
-	answer := &pb.Server{}
-	if err := proto.Unmarshal(first.Value.encoded.Bytes(), answer); err != nil {
-		return nil, status.Errorf(codes.Internal, "lookup failed: %v", err)
+	defer p.close()
+	for {
+		now := p.current()
+		if now.workload() == nil {
+			return nil, errUnknown()
+		}
+		if now.encoded == nil {
+			select {
+			case <-now.placement.Superseded():
+			case <-now.answer.Superseded():
+			case <-ctx.Done():
+				return nil, status.FromContextError(ctx.Err()).Err()
+			}
+			continue
+		}
+		answer := &pb.Server{}
+		if err := proto.Unmarshal(now.encoded.Bytes(), answer); err != nil {
+			return nil, status.Errorf(codes.Internal, "lookup failed: %v", err)
+		}
+		return answer, nil
 	}
-	return answer, nil
 }
 
 // WatchPort sends the policy of a port and then each new one. It ends with OK
 // when the workload goes or the server stops (policy-inbound 2.2).
 func (s *Server) WatchPort(spec *pb.PortSpec, stream grpc.ServerStreamingServer[pb.Server]) error {
-	v, current, err := s.acquire(spec)
+	p, err := s.open(spec)
 	if err != nil {
 		return err
 	}
-	defer v.Release()
-	first, sent := current.Value, answer{}
+	defer p.close()
+	now := p.current()
+	if now.workload() == nil {
+		return errUnknown()
+	}
+	first := now.workload().GetUID()
+	var sent *grpcserver.Encoded
 	for {
 		// Versions that came and went while the client did not read leave
 		// the answer it has.
-		if !sent.equal(current.Value) {
-			if err := stream.SendMsg(current.Value.encoded); err != nil {
+		if now.encoded != nil && !sameBytes(sent, now.encoded) {
+			if err := stream.SendMsg(now.encoded); err != nil {
 				return err
 			}
-			sent = current.Value
+			sent = now.encoded
 		}
 		select {
-		case <-current.Superseded():
+		case <-now.placement.Superseded():
+		case <-now.answer.Superseded():
 		case <-stream.Context().Done():
 			return status.FromContextError(stream.Context().Err()).Err()
 		case <-s.stopping:
 			return nil
 		}
-		current = v.Current()
-		if current.Value.encoded == nil || current.Value.uid != first.uid {
+		// A workload of another UID is not the one that was asked for.
+		now = p.current()
+		if now.workload() == nil || now.workload().GetUID() != first {
 			return nil
 		}
 	}
 }
 
-// acquire returns the view of a port, to be released, with its present version.
-func (s *Server) acquire(spec *pb.PortSpec) (*view.View[portKey, answer], *view.Version[answer], error) {
-	workload, err := parseToken(spec.GetWorkload())
-	if err != nil {
-		return nil, nil, status.Errorf(codes.InvalidArgument, "Invalid workload: %s", spec.GetWorkload())
-	}
-	if spec.GetPort() < 1 || spec.GetPort() > 65535 {
-		return nil, nil, status.Errorf(codes.InvalidArgument, "Invalid port: %d", spec.GetPort())
-	}
-	v := s.views.ports.Acquire(portKey{workload, uint16(spec.GetPort())})
-	current := v.Current()
-	if current.Value.encoded == nil {
-		v.Release()
-		return nil, nil, status.Error(codes.NotFound, "unknown server")
-	}
-	return v, current, nil
-}
+func errUnknown() error { return status.Error(codes.NotFound, "unknown server") }

@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"bytes"
 	"iter"
 	"slices"
 	"strings"
@@ -10,9 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
-	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/grpc_route"
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
@@ -21,7 +17,7 @@ import (
 const detectTimeout = 10 * time.Second
 
 // terms are what goes into the answer for a port, apart from the probes that
-// its workload has. Immutable.
+// its workload has.
 type terms struct {
 	protocol       apis.ProxyProtocol
 	labels         map[string]string
@@ -31,13 +27,6 @@ type terms struct {
 	httpRoutes []*pb.HttpRoute
 	grpcRoutes []*pb.GrpcRoute
 	rateLimit  *pb.HttpLocalRateLimit
-	// encoded is the answer for a port without probes.
-	encoded *grpcserver.Encoded
-}
-
-// equal compares answers: all that goes into them shows in the encoding.
-func (t *terms) equal(other *terms) bool {
-	return bytes.Equal(t.encoded.Bytes(), other.encoded.Bytes())
 }
 
 // takesProbes tells whether a route for probes is part of the answer: attached
@@ -51,11 +40,11 @@ func (t *terms) takesProbes() bool {
 }
 
 // message is the answer, with the probes' route if there is one.
-func (t *terms) message(probes *pb.HttpRoute) *pb.Server {
+func (m *messages) message(t *terms, probes *pb.HttpRoute) *pb.Server {
 	server := &pb.Server{Labels: t.labels, Authorizations: t.authorizations}
 	routes := t.httpRoutes
 	if len(routes) == 0 {
-		routes = []*pb.HttpRoute{defaultHTTPRoute()}
+		routes = []*pb.HttpRoute{m.httpDefault}
 		if probes != nil {
 			routes = append(routes, probes)
 		}
@@ -68,7 +57,7 @@ func (t *terms) message(probes *pb.HttpRoute) *pb.Server {
 	case apis.ProxyProtocolGRPC:
 		grpcRoutes := t.grpcRoutes
 		if len(grpcRoutes) == 0 {
-			grpcRoutes = []*pb.GrpcRoute{defaultGRPCRoute()}
+			grpcRoutes = []*pb.GrpcRoute{m.grpcDefault}
 		}
 		server.Protocol = &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Grpc_{Grpc: &pb.ProxyProtocol_Grpc{Routes: grpcRoutes}}}
 	case apis.ProxyProtocolOpaque:
@@ -83,57 +72,24 @@ func (t *terms) message(probes *pb.HttpRoute) *pb.Server {
 	return server
 }
 
-// encode encodes the answer. The messages are ours, and always encode.
-func (t *terms) encode(probes *pb.HttpRoute) *grpcserver.Encoded {
-	encoded, err := grpcserver.Encode(t.message(probes))
-	if err != nil {
-		panic(err)
-	}
-	return encoded
-}
-
-func defaultHTTPRoute() *pb.HttpRoute {
-	return &pb.HttpRoute{
-		Metadata: defaultMetadata("default"),
-		Rules: []*pb.HttpRoute_Rule{{Matches: []*http_route.HttpRouteMatch{
-			{Path: &http_route.PathMatch{Kind: &http_route.PathMatch_Prefix{Prefix: "/"}}},
-		}}},
-	}
-}
-
-func defaultGRPCRoute() *pb.GrpcRoute {
-	return &pb.GrpcRoute{
-		Metadata: defaultMetadata("default"),
-		Rules:    []*pb.GrpcRoute_Rule{{Matches: []*grpc_route.GrpcRouteMatch{{Rpc: &grpc_route.GrpcRpcMatch{}}}}},
-	}
-}
-
 // defaultTerms are those of a port without a Server (policy-inbound 5).
-func defaultTerms(name policyName, opaque bool, clusterNetworks []*pb.Network) *terms {
-	t := &terms{
-		labels:         defaultLabels(string(name)),
-		authorizations: name.authorizations(clusterNetworks),
-	}
+func (m *messages) defaultTerms(name policyName, opaque bool) *terms {
+	t := &terms{labels: defaultLabels(string(name)), authorizations: m.authorize(nil, name)}
 	if opaque {
 		t.protocol = apis.ProxyProtocolOpaque
 	}
-	t.encoded = t.encode(nil)
 	return t
 }
 
-// serverTerms are those of a Server's ports, nil if there is no such Server.
-func (ix *index) serverTerms(r *state.Reader, namespace, name string, clusterNetworks []*pb.Network) *terms {
-	s, ok := state.Get(r, ix.servers, namespace, name)
-	if !ok {
-		return nil
-	}
+// serverTerms are those of a Server's ports.
+func (ix *index) serverTerms(r *state.Reader, s *server) *terms {
 	t := &terms{
 		protocol:       s.protocol,
-		labels:         map[string]string{"group": apis.Group, "kind": "server", "name": name},
+		labels:         map[string]string{"group": apis.Group, "kind": "server", "name": s.GetName()},
 		authorizations: ix.serverAuthorizationsOf(r, s),
 	}
-	t.authorizations = append(t.authorizations, s.access.authorizations(clusterNetworks)...)
-	key := serverTarget(namespace, name)
+	t.authorizations = ix.messages.authorize(t.authorizations, s.access)
+	key := serverTarget(s.GetNamespace(), s.GetName())
 	switch s.protocol {
 	case apis.ProxyProtocolOpaque, apis.ProxyProtocolTLS:
 	case apis.ProxyProtocolGRPC:
@@ -155,7 +111,6 @@ func (ix *index) serverTerms(r *state.Reader, namespace, name string, clusterNet
 			t.rateLimit = limits[0].message
 		}
 	}
-	t.encoded = t.encode(nil)
 	return t
 }
 
@@ -194,13 +149,13 @@ func (ix *index) authorize(r *state.Reader, policies iter.Seq[*authorizationPoli
 // authorization is what a policy allows; nil, nothing at all, while an
 // authentication that it requires is missing.
 func (ix *index) authorization(r *state.Reader, policy *authorizationPolicy) *pb.Authz {
-	if policy.contradiction != nil {
+	switch {
+	case policy.contradiction != nil:
 		return nil
+	case policy.authz != nil:
+		return policy.authz
 	}
-	authentication := unauthenticated()
-	if policy.account != nil {
-		authentication = policy.account
-	}
+	authentication, networks := policy.authentication, policy.networks
 	if ref := policy.meshTLS; ref != (reference{}) {
 		required, ok := state.Get(r, ix.meshTLS, ref.namespace, ref.name)
 		if !ok {
@@ -208,7 +163,6 @@ func (ix *index) authorization(r *state.Reader, policy *authorizationPolicy) *pb
 		}
 		authentication = required.authentication
 	}
-	networks := allNetworks()
 	if ref := policy.network; ref != (reference{}) {
 		required, ok := state.Get(r, ix.networks, ref.namespace, ref.name)
 		if !ok {
@@ -216,5 +170,5 @@ func (ix *index) authorization(r *state.Reader, policy *authorizationPolicy) *pb
 		}
 		networks = required.networks
 	}
-	return authorizationFrom(authorizationPolicyKind, policy.GetName(), networks, authentication)
+	return policy.allows(networks, authentication)
 }
