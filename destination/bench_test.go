@@ -108,7 +108,7 @@ func BenchmarkFanOut(b *testing.B) {
 	for _, streams := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
 			c := newBenchCluster(b, 50)
-			var cursors []*cursor
+			var cursors []cursor
 			for i := range streams {
 				cur := c.server.newCursor(c.server.local, portKey{"load", "svc-0", 80}, "", fmt.Sprint("node-", i%50))
 				cur.advance()
@@ -119,8 +119,8 @@ func BenchmarkFanOut(b *testing.B) {
 				n++
 				c.slice(0, 50-n%2)
 				c.graph.Flush()
-				for _, cur := range cursors {
-					if u := cur.advance(); u == nil || len(u.messages) != 1 {
+				for i := range cursors {
+					if u := cursors[i].advance(); u == nil || len(u.messages) != 1 {
 						b.Fatal("no update")
 					}
 				}

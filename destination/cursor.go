@@ -37,9 +37,10 @@ type cursor struct {
 	sent *snapshot
 }
 
-// newCursor returns a cursor that has sent nothing. Close it.
-func (s *Server) newCursor(views *clusterViews, port portKey, hostname, node string) *cursor {
-	c := &cursor{views: views}
+// newCursor returns a cursor that has sent nothing. Close it. It is a value, so
+// that a stream can hold it on its stack.
+func (s *Server) newCursor(views *clusterViews, port portKey, hostname, node string) cursor {
+	c := cursor{views: views}
 	key := clientKey{portKey: port, hostname: hostname}
 	if node != "" {
 		c.zone = s.zones.Acquire(node)

@@ -140,7 +140,8 @@ func (f *federated) advanceMember(m *member) bool {
 	}
 	if m.cursor == nil {
 		key := portKey{f.target.namespace, m.name.service, f.target.port}
-		m.cursor = f.server.newCursor(views, key, f.target.hostname, f.node)
+		c := f.server.newCursor(views, key, f.target.hostname, f.node)
+		m.cursor = &c
 	}
 	if u := m.cursor.advance(); u != nil {
 		return f.deliver(m, m.cursor.sent, u)

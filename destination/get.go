@@ -84,7 +84,7 @@ func (s *Server) service(st *state.State, namespace, name string) (*corev1.Servi
 // follow sends a cursor's updates until the client leaves, the server stops or
 // the link, unless nil, is gone; the server's own ends are status OK (D section
 // 0). It closes the cursor.
-func (s *Server) follow(stream grpc.ServerStream, c *cursor, link *Link) error {
+func (s *Server) follow(stream grpc.ServerStream, c cursor, link *Link) error {
 	defer c.close()
 	ctx := stream.Context()
 	var relinked <-chan struct{}
