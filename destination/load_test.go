@@ -386,6 +386,7 @@ func BenchmarkStreams(b *testing.B) {
 		{Services: 20, Endpoints: 50, Nodes: 50, Zones: 3, Streams: 1000, Conns: 100, Changes: 60},
 		{Services: 20, Endpoints: 50, Nodes: 50, Zones: 3, Streams: 10000, Conns: 100, Changes: 60},
 		{Services: 20, Endpoints: 10, Nodes: 50, Zones: 3, Streams: 10000, Conns: 100, Changes: 60},
+		{Services: 1, Endpoints: 50, Nodes: 50, Zones: 3, Streams: 10000, Conns: 100, Changes: 60},
 		{Services: 20, Endpoints: 1000, Nodes: 50, Zones: 3, Streams: 1000, Conns: 100, Changes: 60},
 		{Services: 1000, Endpoints: 10, Nodes: 50, Zones: 3, Streams: 10000, Conns: 100, Changes: 60},
 	} {
