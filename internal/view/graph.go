@@ -29,7 +29,7 @@ type Graph struct {
 	levels int
 	dirty  map[*node]struct{}
 	// byTopic and filtered lead from a topic to the views that asked for it.
-	byTopic  map[state.Topic]map[*node]struct{}
+	byTopic  map[state.Topic]nodes
 	filtered map[state.Topic]map[*node][]func(any) bool
 }
 
@@ -54,7 +54,7 @@ func NewGraph(st *state.State) *Graph {
 		state:    st,
 		sub:      st.Subscribe(),
 		dirty:    map[*node]struct{}{},
-		byTopic:  map[state.Topic]map[*node]struct{}{},
+		byTopic:  map[state.Topic]nodes{},
 		filtered: map[state.Topic]map[*node][]func(any) bool{},
 	}
 }
@@ -90,7 +90,7 @@ func (g *Graph) apply(changes []state.Change) {
 	defer g.mu.Unlock()
 	for _, change := range changes {
 		change.Topics(func(t state.Topic) {
-			for n := range g.byTopic[t] {
+			for n := range g.byTopic[t].all {
 				g.dirty[n] = struct{}{}
 			}
 			for n, relevant := range g.filtered[t] {
@@ -177,34 +177,78 @@ func (g *Graph) release(n *node) {
 func (g *Graph) setTopics(n *node, topics map[state.Topic]struct{}, filtered []state.FilteredDep) {
 	for t := range n.topics {
 		if _, still := topics[t]; !still {
-			removeFrom(g.byTopic, t, n)
+			if left := g.byTopic[t].without(n); left == (nodes{}) {
+				delete(g.byTopic, t)
+			} else {
+				g.byTopic[t] = left
+			}
 		}
 	}
 	for t := range topics {
 		if _, already := n.topics[t]; !already {
-			addTo(g.byTopic, t, n, struct{}{})
+			g.byTopic[t] = g.byTopic[t].with(n)
 		}
 	}
 	n.topics = topics
 	for _, dep := range n.filtered {
-		removeFrom(g.filtered, dep.Topic, n)
+		delete(g.filtered[dep.Topic], n)
+		if len(g.filtered[dep.Topic]) == 0 {
+			delete(g.filtered, dep.Topic)
+		}
 	}
 	for _, dep := range filtered {
-		addTo(g.filtered, dep.Topic, n, append(g.filtered[dep.Topic][n], dep.Relevant))
+		if g.filtered[dep.Topic] == nil {
+			g.filtered[dep.Topic] = map[*node][]func(any) bool{}
+		}
+		g.filtered[dep.Topic][n] = append(g.filtered[dep.Topic][n], dep.Relevant)
 	}
 	n.filtered = filtered
 }
 
-func addTo[V any](m map[state.Topic]map[*node]V, t state.Topic, n *node, value V) {
-	if m[t] == nil {
-		m[t] = map[*node]V{}
-	}
-	m[t][n] = value
+// nodes is a set of views. Most topics have one view, for which a map would
+// take more memory than all else that a view needs.
+type nodes struct {
+	one  *node
+	more *map[*node]struct{}
 }
 
-func removeFrom[V any](m map[state.Topic]map[*node]V, t state.Topic, n *node) {
-	delete(m[t], n)
-	if len(m[t]) == 0 {
-		delete(m, t)
+func (s nodes) with(n *node) nodes {
+	switch {
+	case s.one == nil || s.one == n:
+		s.one = n
+	case s.more == nil:
+		s.more = &map[*node]struct{}{n: {}}
+	default:
+		(*s.more)[n] = struct{}{}
+	}
+	return s
+}
+
+func (s nodes) without(n *node) nodes {
+	if s.one == n {
+		s.one = nil
+		for other := range s.all {
+			s.one = other
+			break
+		}
+		n = s.one
+	}
+	if s.more != nil {
+		delete(*s.more, n)
+		if len(*s.more) == 0 {
+			s.more = nil
+		}
+	}
+	return s
+}
+
+func (s nodes) all(yield func(*node) bool) {
+	if s.one != nil && !yield(s.one) || s.more == nil {
+		return
+	}
+	for n := range *s.more {
+		if !yield(n) {
+			return
+		}
 	}
 }
