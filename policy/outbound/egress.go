@@ -44,8 +44,9 @@ func addresses(cidr netip.Prefix) *big.Int {
 	return new(big.Int).Lsh(big.NewInt(1), uint(cidr.Addr().BitLen()-cidr.Bits()))
 }
 
-// egressNetworks converts networks; without any they are all that is not the cluster's.
-func (f *former) egressNetworks(networks []apis.Network) ([]network, error) {
+// egressNetworks converts networks; without any they are all that is not the
+// cluster's. One that is no network does not decode, and so is not seen here.
+func (f *former) egressNetworks(networks []apis.Network) []network {
 	if networks == nil {
 		var v4, v6 []netip.Prefix
 		for _, cluster := range f.clusterNetworks {
@@ -55,25 +56,23 @@ func (f *former) egressNetworks(networks []apis.Network) ([]network, error) {
 				v6 = append(v6, cluster)
 			}
 		}
-		return []network{newNetwork(netip.MustParsePrefix("0.0.0.0/0"), v4...), newNetwork(netip.MustParsePrefix("::/0"), v6...)}, nil
+		return []network{newNetwork(netip.MustParsePrefix("0.0.0.0/0"), v4...), newNetwork(netip.MustParsePrefix("::/0"), v6...)}
 	}
 	var out []network
 	for _, n := range networks {
 		cidr, err := n.CIDR.Prefix()
 		if err != nil {
-			return nil, err
+			continue
 		}
 		var excepts []netip.Prefix
 		for _, e := range n.Except {
-			except, err := e.Prefix()
-			if err != nil {
-				return nil, err
+			if except, err := e.Prefix(); err == nil {
+				excepts = append(excepts, except)
 			}
-			excepts = append(excepts, except)
 		}
 		out = append(out, newNetwork(cidr, excepts...))
 	}
-	return out, nil
+	return out
 }
 
 // mostSpecific returns the EgressNetwork for an address, nil if none is for it

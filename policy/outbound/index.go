@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"net/netip"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
@@ -19,23 +17,6 @@ type former struct {
 	opaquePorts     linkerd.PortSet
 	// allowL5dHeaders lets clients set timeouts and retries by headers.
 	allowL5dHeaders bool
-}
-
-// unusable says why a version of an object cannot be used, and returns what
-// stays in force instead: the form of the last version that could, unless that
-// was of another object with the same name.
-func unusable[D interface {
-	metav1.Object
-	comparable
-}](f *former, kind string, source metav1.Object, err error, previous D) D {
-	var none D
-	kept := previous != none && previous.GetUID() == source.GetUID()
-	f.log.Warn("object cannot be used for outbound policy", "kind", kind,
-		"object", source.GetNamespace()+"/"+source.GetName(), "error", err, "last_version_stays", kept)
-	if !kept {
-		return none
-	}
-	return previous
 }
 
 // index is the derived kinds from which outbound policy is made: each object
@@ -53,11 +34,11 @@ func newIndex(st *state.State, f *former) (*index, error) {
 		services:       derive(&errs, st, "outbound-service", state.Services, f.formService, parentsByIP),
 		egressNetworks: derive(&errs, st, "outbound-egressnetwork", state.EgressNetworks, f.formEgressNetwork),
 		routes: [...]*state.Kind[*route]{
-			derive(&errs, st, "outbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, producersByParent, consumersByNamespace),
-			derive(&errs, st, "outbound-httproute", state.HTTPRoutes, f.formHTTPRoute, producersByParent, consumersByNamespace),
-			derive(&errs, st, "outbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, producersByParent, consumersByNamespace),
-			derive(&errs, st, "outbound-tlsroute", state.TLSRoutes, f.formTLSRoute, producersByParent, consumersByNamespace),
-			derive(&errs, st, "outbound-tcproute", state.TCPRoutes, f.formTCPRoute, producersByParent, consumersByNamespace),
+			derive(&errs, st, "outbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, producersByParent, consumers),
+			derive(&errs, st, "outbound-httproute", state.HTTPRoutes, f.formHTTPRoute, producersByParent, consumers),
+			derive(&errs, st, "outbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, producersByParent, consumers),
+			derive(&errs, st, "outbound-tlsroute", state.TLSRoutes, f.formTLSRoute, producersByParent, consumers),
+			derive(&errs, st, "outbound-tcproute", state.TCPRoutes, f.formTCPRoute, producersByParent, consumers),
 		},
 	}
 	return ix, errors.Join(errs...)

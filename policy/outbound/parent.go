@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,8 @@ type parent struct {
 	// opaque are the ports that are opaque unless they declare something else.
 	opaque linkerd.PortSet
 	settings
+	// problems are what is wrong with the annotations.
+	problems []string
 
 	// deny and networks are those of an EgressNetwork.
 	deny     bool
@@ -106,9 +109,9 @@ func (p *parent) declares(port uint16) bool {
 }
 
 // formService derives the parent of a Service.
-func (f *former) formService(service *corev1.Service, _ *parent) *parent {
+func (f *former) formService(service *corev1.Service, previous *parent) *parent {
 	p := &parent{Object: service, ports: map[uint16]appProtocol{}}
-	f.annotate(p, "Service")
+	f.annotate(p, "Service", previous)
 	for _, port := range service.Spec.Ports {
 		if port.Port < 1 || port.Port > 65535 {
 			continue
@@ -129,22 +132,22 @@ func (f *former) formService(service *corev1.Service, _ *parent) *parent {
 // formEgressNetwork derives the parent of an EgressNetwork. Its own status
 // does not matter.
 func (f *former) formEgressNetwork(egress *policyv1alpha1.EgressNetwork, previous *parent) *parent {
-	networks, err := f.egressNetworks(egress.Spec.Networks)
-	if err != nil {
-		return unusable(f, "EgressNetwork", egress, err, previous)
-	}
-	p := &parent{Object: egress, networks: networks, deny: egress.Spec.TrafficPolicy != policyv1alpha1.TrafficPolicyAllow}
-	f.annotate(p, "EgressNetwork")
+	p := &parent{Object: egress, networks: f.egressNetworks(egress.Spec.Networks), deny: egress.Spec.TrafficPolicy != policyv1alpha1.TrafficPolicyAllow}
+	f.annotate(p, "EgressNetwork", previous)
 	p.penalty = nil
 	return p
 }
 
 // annotate reads the annotations. A bad value drops the group that it belongs
-// to (policy-outbound 6.1, 7).
-func (f *former) annotate(p *parent, kind string) {
+// to (policy-outbound 6.1, 7). What was wrong before is not said again.
+func (f *former) annotate(p *parent, kind string, previous *parent) {
 	values := p.GetAnnotations()
 	ignored := func(group string, err error) {
-		if err != nil {
+		if err == nil {
+			return
+		}
+		p.problems = append(p.problems, err.Error())
+		if previous == nil || previous.GetUID() != p.GetUID() || !slices.Contains(previous.problems, err.Error()) {
 			f.log.Warn("annotations are ignored", "kind", kind, "object", p.GetNamespace()+"/"+p.GetName(), "group", group, "error", err)
 		}
 	}

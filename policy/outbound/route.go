@@ -36,6 +36,10 @@ const (
 // form of messages as far as it does not depend on the parent. Immutable.
 type route struct {
 	metav1.Object
+	// problem says why the present version cannot be used. The route is then
+	// the last one that could, or attached to nothing.
+	problem string
+
 	group    string
 	kind     routeKind
 	created  time.Time
@@ -73,16 +77,18 @@ var producersByParent = state.NewIndex(0, "parent", func(r *route) []string {
 	return keys
 })
 
-// consumersByNamespace has the namespace of a route that is attached to a
-// parent in another one, and applies to clients of its own namespace alone.
-var consumersByNamespace = state.NewIndex(1, "consumer", func(r *route) []string {
+// consumers has, at the key anywhere, the routes that are attached to a parent
+// in another namespace. They apply to clients of their own namespace alone.
+var consumers = state.NewIndex(1, "consumer", func(r *route) []string {
 	for _, a := range r.attached {
 		if a.namespace != r.GetNamespace() {
-			return []string{r.GetNamespace()}
+			return []string{anywhere}
 		}
 	}
 	return nil
 })
+
+const anywhere = "anywhere"
 
 // attachedTo tells whether the route is one of the parent's port.
 func (r *route) attachedTo(key parentKey, port uint16) bool {
@@ -127,12 +133,30 @@ func (f *former) form(group, kindName string, kind routeKind, source metav1.Obje
 		}}},
 	}
 	if err := convert(r); err != nil {
-		return unusable(f, kindName+"."+group, source, err, previous)
+		return f.unusable(r, kindName+"."+group, err.Error(), previous)
 	}
 	if len(r.attached) == 0 {
 		return nil
 	}
 	return r
+}
+
+// unusable returns what stays in force instead of r: the form of the last
+// version that could be used, unless that was of another object with the same
+// name. What is wrong is said once, and again only when something else is.
+func (f *former) unusable(r *route, kind, problem string, previous *route) *route {
+	kept := &route{Object: r.Object, problem: problem}
+	if previous != nil && previous.GetUID() == r.GetUID() {
+		if previous.problem == problem {
+			return previous
+		}
+		copied := *previous
+		copied.problem = problem
+		kept = &copied
+	}
+	f.log.Warn("object cannot be used for outbound policy", "kind", kind, "object", r.GetNamespace()+"/"+r.GetName(),
+		"error", problem, "last_version_stays", len(kept.attached) > 0)
+	return kept
 }
 
 func (f *former) formPolicyHTTPRoute(source *policyv1beta3.HTTPRoute, previous *route) *route {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -14,6 +15,12 @@ import (
 type scopedTarget struct {
 	target
 	namespace string
+}
+
+// consumerKey names a parent with the namespace of routes for it that is not its own.
+type consumerKey struct {
+	parentKey
+	from string
 }
 
 // lookup is an address that clients of one namespace connect to.
@@ -30,7 +37,8 @@ type resolution struct {
 
 // views are the families of views.
 //
-//  1. consumers are the routes of a namespace for parents elsewhere.
+//  1. consumers are all routes for parents in other namespaces. There are few,
+//     so one view of all is cheaper than one for each namespace with clients.
 //  2. shared are the answers to all clients whose namespace has no such routes
 //     for the target. This is nearly everyone, and all of them share the bytes.
 //  3. scoped are the answers to clients of one namespace; where that has no
@@ -43,7 +51,7 @@ type views struct {
 	clusterDomain   string
 	egressNamespace string
 
-	consumers   *view.Set[string, map[parentKey][]*route]
+	consumers   *view.Set[struct{}, map[consumerKey][]*route]
 	shared      *view.Set[target, *grpcserver.Encoded]
 	scoped      *view.Set[scopedTarget, *grpcserver.Encoded]
 	networks    *view.Set[string, []*parent]
@@ -52,7 +60,7 @@ type views struct {
 
 func newViews(graph *view.Graph, ix *index, clusterDomain, egressNamespace string) *views {
 	v := &views{index: ix, clusterDomain: clusterDomain, egressNamespace: egressNamespace}
-	v.consumers = view.NewSet(graph, v.findConsumers, func(a, b map[parentKey][]*route) bool { return len(a)+len(b) == 0 })
+	v.consumers = view.NewSet(graph, v.findConsumers, func(a, b map[consumerKey][]*route) bool { return len(a)+len(b) == 0 })
 	v.shared = view.NewSet(graph, v.answerAll, same[*grpcserver.Encoded])
 	v.scoped = view.NewSet(graph, v.answerNamespace, same[*grpcserver.Encoded])
 	v.networks = view.NewSet(graph, v.findNetworks, func(a, b []*parent) bool { return len(a)+len(b) == 0 })
@@ -76,18 +84,18 @@ func (v *views) acquire(key target, namespace string) answer {
 	return v.scoped.Acquire(scopedTarget{key, namespace})
 }
 
-func (v *views) findConsumers(r *view.Reader, namespace string, _ *map[parentKey][]*route) map[parentKey][]*route {
-	var found map[parentKey][]*route
+func (v *views) findConsumers(r *view.Reader, _ struct{}, _ *map[consumerKey][]*route) map[consumerKey][]*route {
+	var found map[consumerKey][]*route
 	for _, kind := range v.index.routes {
-		for consumer := range state.By(r.Reader, kind, consumersByNamespace, namespace) {
+		for consumer := range state.By(r.Reader, kind, consumers, anywhere) {
 			if found == nil {
-				found = map[parentKey][]*route{}
+				found = map[consumerKey][]*route{}
 			}
-			added := map[parentKey]bool{}
 			for _, a := range consumer.attached {
-				if a.namespace != namespace && !added[a.parentKey] {
-					added[a.parentKey] = true
-					found[a.parentKey] = append(found[a.parentKey], consumer)
+				key := consumerKey{a.parentKey, consumer.GetNamespace()}
+				// A route names a parent once for each port.
+				if list := found[key]; a.namespace != key.from && !slices.Contains(list, consumer) {
+					found[key] = append(list, consumer)
 				}
 			}
 		}
@@ -100,7 +108,7 @@ func (v *views) answerAll(r *view.Reader, key target, previous **grpcserver.Enco
 }
 
 func (v *views) answerNamespace(r *view.Reader, key scopedTarget, previous **grpcserver.Encoded) *grpcserver.Encoded {
-	own := view.Use(r, v.consumers, key.namespace)[key.parentKey]
+	own := view.Use(r, v.consumers, struct{}{})[consumerKey{key.parentKey, key.namespace}]
 	if len(own) == 0 {
 		return view.Use(r, v.shared, key.target)
 	}

@@ -1,0 +1,151 @@
+package outbound
+
+import (
+	"strings"
+	"testing"
+)
+
+// P172: a parentRef without port is for all ports, declared or asked for by name alone.
+func TestParentRefWithoutPort(t *testing.T) {
+	for _, v := range allVariants {
+		t.Run(v.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(mySvc())
+				streams := []*stream{c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.10:9999"), c.watch("ns", "my-svc.ns.svc:1")}
+				for _, s := range streams {
+					s.take()
+				}
+				c.apply(v.route(routeDoc{parents: []string{"group: core, kind: Service, name: my-svc"}}))
+				for _, s := range streams {
+					if messages := s.take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), v.line("route")) {
+						t.Errorf("%v", messages)
+					}
+				}
+			})
+		})
+	}
+}
+
+// P173-P176, P192 and B68: who a route applies to.
+func TestProducersAndConsumers(t *testing.T) {
+	for _, v := range allVariants {
+		t.Run(v.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(mySvc(), backendSvc)
+				own, consumer, other := c.watch("ns", "10.96.0.10:4191"), c.watch("consumer", "10.96.0.10:4191"), c.watch("other", "10.96.0.10:4191")
+				all := []*stream{own, consumer, other}
+				for _, s := range all {
+					s.want(defaultPolicy)
+				}
+				// Without a namespace, the backend is in the parent's (P192).
+				c.apply(v.route(routeDoc{namespace: "consumer", name: "theirs", parents: []string{toSvc + ", namespace: ns"}, rules: "[{backendRefs: [{name: backend, port: 8888}]}]"}))
+				own.want()
+				other.want()
+				protocol := strings.Fields(v.line(""))[0]
+				theirs := strings.Replace(v.line("theirs"), "ns/", "consumer/", 1) + "\n  -> random 1 x Service ns/backend:8888"
+				messages := consumer.take()
+				if len(messages) != 1 {
+					t.Fatalf("P175: %d messages", len(messages))
+				}
+				wantText(t, theirs, routesOf(protocol, summary(messages[0])))
+
+				c.apply(v.route(routeDoc{name: "mine"}))
+				mine := v.line("mine") + "\n  -> first Service ns/my-svc:4191"
+				for _, s := range []*stream{own, other} {
+					messages := s.take()
+					if len(messages) != 1 {
+						t.Fatalf("P173: %d messages", len(messages))
+					}
+					wantText(t, mine, routesOf(protocol, summary(messages[0])))
+				}
+				both := theirs + "\n" + mine // sorted together, the older first (P176)
+				if v == tcp_ {
+					both = theirs
+					consumer.want()
+				} else {
+					consumer.take()
+				}
+				wantText(t, both, routesOf(protocol, c.get("consumer", "10.96.0.10:4191")))
+				wantText(t, mine, routesOf(protocol, c.get("late", "10.96.0.10:4191"))) // P174
+
+				c.remove(v.of("consumer", "theirs"))
+				own.want()
+				other.want()
+				wantText(t, mine, routesOf(protocol, summary(consumer.take()[0])))
+			})
+		})
+	}
+}
+
+// P177 and B62: a route follows its parent and its status, as one message each.
+func TestRouteChangesParent(t *testing.T) {
+	const toOther = "group: core, kind: Service, name: other, port: 4191"
+	for _, v := range allVariants {
+		t.Run(v.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(mySvc(), service("other", "10.96.0.11"), v.route(routeDoc{}))
+				s, other := c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.11:4191")
+				before := summary(s.take()[0])
+				other.take()
+				c.apply(v.route(routeDoc{parents: []string{toOther}, status: []string{toSvc}}))
+				c.apply(v.route(routeDoc{parents: []string{toOther}}))
+				s.want(defaultPolicy)
+				if messages := other.take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), v.line("route")) {
+					t.Errorf("%v", messages)
+				}
+				c.apply(v.route(routeDoc{parents: []string{toSvc}, status: []string{toOther}}))
+				c.apply(v.route(routeDoc{}))
+				s.want(before)
+				if messages := other.take(); len(messages) != 1 || strings.Contains(summary(messages[0]), v.line("route")) {
+					t.Errorf("%v", messages)
+				}
+			})
+		})
+	}
+}
+
+// P113: what attaches (policy-outbound 4). Each row is a reference and the
+// reference that the status accepts.
+func TestAttachment(t *testing.T) {
+	for _, row := range []struct {
+		name, ref, status string
+		want              bool
+	}{
+		{"port", "kind: Service, name: my-svc, port: 4191", "kind: Service, name: my-svc, port: 4191", true},
+		{"status without port", toSvc, "group: core, kind: Service, name: my-svc", true},
+		{"status with another port", toSvc, "group: core, kind: Service, name: my-svc, port: 9999", false},
+		{"no port, status with one", "kind: Service, name: my-svc", "kind: Service, name: my-svc, port: 9999", true},
+		{"another port", "kind: Service, name: my-svc, port: 9999", "kind: Service, name: my-svc, port: 9999", false},
+		{"port out of range is none", "kind: Service, name: my-svc, port: 70000", "kind: Service, name: my-svc", true},
+		{"empty group", "group: '', kind: Service, name: my-svc, port: 4191", "group: core, kind: Service, name: my-svc, port: 4191", true},
+		{"other case", "group: Core, kind: service, name: my-svc, port: 4191", "group: core, kind: Service, name: my-svc, port: 4191", true},
+		{"other case in the status", toSvc, "group: core, kind: service, name: my-svc, port: 4191", false},
+		{"gateway group", "group: gateway.networking.k8s.io, kind: Service, name: my-svc, port: 4191", toSvc, false},
+		{"no kind", "group: core, name: my-svc, port: 4191", toSvc, false},
+		{"status without kind", toSvc, "group: core, name: my-svc, port: 4191", false},
+		{"status of another name", toSvc, "group: core, kind: Service, name: other, port: 4191", false},
+		{"the status's namespace does not matter", toSvc, toSvc + ", namespace: elsewhere", true},
+		{"another namespace", toSvc + ", namespace: elsewhere", toSvc, false},
+		{"own namespace", toSvc + ", namespace: ns", toSvc, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(mySvc(), polHTTP.route(routeDoc{parents: []string{row.ref}, status: []string{row.status}}))
+				if got := strings.Contains(c.get("ns", "10.96.0.10:4191"), polHTTP.line("route")); got != row.want {
+					t.Errorf("attached: %v", got)
+				}
+			})
+		})
+	}
+	t.Run("EgressNetwork without port", func(t *testing.T) {
+		bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			const ref = "group: policy.linkerd.io, kind: EgressNetwork, name: my-egress"
+			c.apply(egress("my-egress", "Allow", ""), polHTTP.route(routeDoc{parents: []string{ref}}))
+			wantText(t, egressPolicy, c.get("ns", "1.1.1.1:4191"))
+			c.apply(polHTTP.route(routeDoc{parents: []string{ref + ", port: 4191"}, status: []string{ref}}))
+			if !strings.Contains(c.get("ns", "1.1.1.1:4191"), polHTTP.line("route")) {
+				t.Error("not attached")
+			}
+		})
+	})
+}
