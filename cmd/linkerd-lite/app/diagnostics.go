@@ -33,6 +33,7 @@ func newDiagnosticsCommand() *cobra.Command {
 	cmd.AddCommand(
 		newDiagnosticsEndpointsCommand(client.to("destination")),
 		newDiagnosticsProfileCommand(client.to("destination")),
+		newDiagnosticsPolicyCommand(client.to("policy")),
 	)
 	return cmd
 }
