@@ -196,7 +196,7 @@ func (l *leader) look(ctx context.Context, obj object) {
 	switch {
 	case err == nil:
 		l.queue.Forget(obj)
-		l.log.Debug("status written", "kind", patch.kind.GVK.Kind, "object", obj.namespace+"/"+obj.name)
+		l.log.Info("status written", "kind", patch.kind.GVK.Kind, "object", obj.namespace+"/"+obj.name)
 		return
 	case apierrors.IsNotFound(err):
 		// It went in the meantime, or its kind has no status.
