@@ -194,6 +194,9 @@ func (s *Supervisor) Fail(part string, err error) {
 // Ready is closed once all parts are ready.
 func (s *Supervisor) Ready() <-chan struct{} { return s.ready }
 
+// IsReady says whether all parts are ready.
+func (s *Supervisor) IsReady() bool { return isClosed(s.ready) }
+
 // Status returns the state of all parts, in start order.
 func (s *Supervisor) Status() []Status {
 	s.mu.Lock()

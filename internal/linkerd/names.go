@@ -4,7 +4,6 @@ package linkerd
 const (
 	ControlPlaneNSLabel        = "linkerd.io/control-plane-ns"
 	ControlPlaneComponentLabel = "linkerd.io/control-plane-component"
-	IsControlPlaneLabel        = "linkerd.io/is-control-plane"
 	WorkloadNSLabel            = "linkerd.io/workload-ns"
 	CNIResourceLabel           = "linkerd.io/cni-resource"
 	ProxyOwnerLabelPrefix      = "linkerd.io/proxy-"

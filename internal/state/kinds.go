@@ -73,13 +73,9 @@ var (
 	GRPCRoutes                 = kind(19, "grpcroute", gatewayv1.SchemeGroupVersion.WithKind("GRPCRoute"), "grpcroutes", custom, trimMeta[*gatewayv1.GRPCRoute])
 	TLSRoutes                  = kind(20, "tlsroute", gatewayv1alpha2.SchemeGroupVersion.WithKind("TLSRoute"), "tlsroutes", custom, trimMeta[*gatewayv1alpha2.TLSRoute])
 	TCPRoutes                  = kind(21, "tcproute", gatewayv1alpha2.SchemeGroupVersion.WithKind("TCPRoute"), "tcproutes", custom, trimMeta[*gatewayv1alpha2.TCPRoute])
-
-	// Namespaces are read by the injector for their annotations; the
-	// control plane's answers never depend on them (D section 3.1).
-	Namespaces = kind(22, "namespace", corev1.SchemeGroupVersion.WithKind("Namespace"), "namespaces", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
 )
 
-const kindCount = 23
+const kindCount = 22
 
 // allKinds returns every kind at its id.
 func allKinds() [kindCount]anyKind {
@@ -87,7 +83,7 @@ func allKinds() [kindCount]anyKind {
 	for _, k := range []anyKind{
 		Services, Pods, EndpointSlices, Endpoints, Nodes, ReplicaSets, Jobs, Secrets, ServiceProfiles, ExternalWorkloads,
 		Servers, ServerAuthorizations, AuthorizationPolicies, MeshTLSAuthentications, NetworkAuthentications,
-		HTTPLocalRateLimitPolicies, EgressNetworks, PolicyHTTPRoutes, HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes, Namespaces,
+		HTTPLocalRateLimitPolicies, EgressNetworks, PolicyHTTPRoutes, HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes,
 	} {
 		kinds[k.info().id] = k
 	}
@@ -99,12 +95,7 @@ func allKinds() [kindCount]anyKind {
 func LocalKinds(endpointSlices bool) []*KindInfo {
 	var infos []*KindInfo
 	for _, k := range allKinds() {
-		switch k.info().id {
-		case Endpoints.id:
-			if endpointSlices {
-				continue
-			}
-		case Namespaces.id:
+		if endpointSlices && k.info().id == Endpoints.id {
 			continue
 		}
 		infos = append(infos, k.info())

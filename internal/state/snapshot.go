@@ -116,27 +116,6 @@ func All[T Object](r *Reader, k *Kind[T]) iter.Seq[T] {
 	return objects(t.rw.All(r.snapshot.txn))
 }
 
-// AllWhere is All with the dependency rule of ListWhere.
-func AllWhere[T Object](r *Reader, k *Kind[T], relevant func(T) bool) iter.Seq[T] {
-	if r.track {
-		r.filtered = append(r.filtered, FilteredDep{
-			Topic:    Topic{k.id, idxAll, ""},
-			Relevant: func(obj any) bool { return relevant(obj.(T)) },
-		})
-	}
-	return func(yield func(T) bool) {
-		t := tableOf(r, k)
-		if t == nil {
-			return
-		}
-		for obj := range t.rw.All(r.snapshot.txn) {
-			if relevant(obj) && !yield(obj) {
-				return
-			}
-		}
-	}
-}
-
 // By returns the objects with key in the index, in order of namespace and name.
 func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
 	r.depend(Topic{k.id, ix.pos, key})

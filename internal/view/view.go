@@ -111,13 +111,6 @@ func (v *View[K, V]) Release() {
 	v.set.graph.release(&v.node)
 }
 
-// Holders returns how many hold the view.
-func (v *View[K, V]) Holders() int {
-	v.set.graph.mu.Lock()
-	defer v.set.graph.mu.Unlock()
-	return v.node.refs
-}
-
 // Current returns the newest version. It never blocks.
 func (v *View[K, V]) Current() *Version[V] { return v.current.Load() }
 

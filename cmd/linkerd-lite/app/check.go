@@ -50,19 +50,18 @@ func newCheckCommand() *cobra.Command {
 	return cmd
 }
 
+// readiness is the answer of /ready, with the type of what it says of manifests.
+type readiness struct {
+	admin.Readiness
+	Manifests *manifests.Status `json:"manifests"`
+}
+
 // checkManifests says whether the manifests are applied; faults are an error.
-func checkManifests(out io.Writer, readiness *admin.Readiness) error {
+func checkManifests(out io.Writer, readiness *readiness) error {
 	if readiness.Manifests == nil {
 		return nil
 	}
-	data, err := json.Marshal(readiness.Manifests)
-	if err != nil {
-		return err
-	}
-	var status manifests.Status
-	if err := json.Unmarshal(data, &status); err != nil {
-		return fmt.Errorf("asking the instance: %w", err)
-	}
+	status := readiness.Manifests
 	for _, faults := range [][]manifests.Fault{status.Faults, status.Waiting} {
 		for _, fault := range faults {
 			fmt.Fprintf(out, "× %s\n", fault.Error())
@@ -90,7 +89,7 @@ func checkLine(part lifecycle.Status) string {
 }
 
 // waitReady asks until the instance is ready or ctx ends, and returns the last answer.
-func waitReady(ctx context.Context, dataDir string) (*RunInfo, *admin.Readiness, error) {
+func waitReady(ctx context.Context, dataDir string) (*RunInfo, *readiness, error) {
 	for {
 		info, readiness, err := askReady(ctx, dataDir)
 		if err == nil {
@@ -104,7 +103,7 @@ func waitReady(ctx context.Context, dataDir string) (*RunInfo, *admin.Readiness,
 	}
 }
 
-func askReady(ctx context.Context, dataDir string) (*RunInfo, *admin.Readiness, error) {
+func askReady(ctx context.Context, dataDir string) (*RunInfo, *readiness, error) {
 	info, err := findInstance(dataDir)
 	if err != nil {
 		return nil, nil, err
@@ -118,12 +117,12 @@ func askReady(ctx context.Context, dataDir string) (*RunInfo, *admin.Readiness, 
 		return info, nil, fmt.Errorf("asking the instance: %w", err)
 	}
 	defer response.Body.Close()
-	readiness := &admin.Readiness{}
-	if err := json.NewDecoder(response.Body).Decode(readiness); err != nil {
+	answer := &readiness{}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
 		return info, nil, fmt.Errorf("asking the instance: %w", err)
 	}
-	if !readiness.Ready {
-		return info, readiness, fmt.Errorf("not ready")
+	if !answer.Ready {
+		return info, answer, fmt.Errorf("not ready")
 	}
-	return info, readiness, nil
+	return info, answer, nil
 }

@@ -102,7 +102,7 @@ func (i *instance) checkManifest(object *unstructured.Unstructured) []manifests.
 	}
 	switch {
 	case kind.Group == "linkerd.io" && kind.Kind == "ServiceProfile":
-		result := validator.Validate(data, validator.Options{ClusterDomain: i.options.core.clusterDomain})
+		result := validator.Validate(data, i.profileChecks(nil))
 		if result.Problem != nil {
 			return []manifests.Problem{{Field: result.Problem.Field, Message: result.Problem.Message}}
 		}

@@ -105,14 +105,7 @@ func (s *serve) run(ctx context.Context) error {
 	var supervisor *lifecycle.Supervisor
 	parts = append(parts, lifecycle.Part{Name: "admin", Run: admin.New(admin.Config{
 		Listener: bound["admin"],
-		Ready: func() bool {
-			select {
-			case <-supervisor.Ready():
-				return true
-			default:
-				return false
-			}
-		},
+		Ready:    func() bool { return supervisor.IsReady() },
 		Status:   func() []lifecycle.Status { return supervisor.Status() },
 		Gatherer: registry,
 		Pprof:    s.options.enablePprof,

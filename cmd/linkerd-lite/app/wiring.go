@@ -128,7 +128,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	// Admin: there from the first moment, so that one can see who is not ready.
 	add("admin", admin.New(admin.Config{
 		Listener:  i.listeners["admin"],
-		Ready:     i.ready(),
+		Ready:     i.ready,
 		Status:    i.status,
 		Manifests: i.manifestStatus(),
 		Gatherer:  i.registry,
@@ -321,16 +321,7 @@ func (i *instance) manifestStatus() func() any {
 	return func() any { return i.syncer.Status() }
 }
 
-func (i *instance) ready() func() bool {
-	return func() bool {
-		select {
-		case <-i.supervisor.Ready():
-			return true
-		default:
-			return false
-		}
-	}
-}
+func (i *instance) ready() bool { return i.supervisor.IsReady() }
 
 // close undoes newInstance, in reverse.
 func (i *instance) close() error {
