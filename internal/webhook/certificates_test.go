@@ -57,7 +57,7 @@ func TestCertificates(t *testing.T) {
 			t.Error("another certificate")
 		}
 	})
-	t.Run("A05 an exchanged file is served", func(t *testing.T) {
+	t.Run("A05 P312 an exchanged file is served", func(t *testing.T) {
 		second := start(t, config)
 		other := newCertificates("", config.DNSNames, config.Now, first.config.Log)
 		if err := other.load(); err != nil {

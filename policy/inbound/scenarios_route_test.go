@@ -10,7 +10,7 @@ import (
 // Routes that are attached to Servers.
 func TestRoutes(t *testing.T) {
 	run(t, map[string]scenario{
-		"P108 P109 P111 a route": {run: func(t *testing.T, c *cluster) {
+		"P108 P109 P110 P111 a route": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause, serverAdmin)
 			w := c.watch("ns:pause", 4191)
 			w.want(adminDefault)

@@ -89,7 +89,7 @@ func authenticated(authn *pb.Authn, identity string) bool {
 		})
 }
 
-// P283-P291: what proxies do with the answers.
+// What proxies do with the answers.
 func TestTraffic(t *testing.T) {
 	// expect checks which of the four clients may reach /.
 	expect := func(t *testing.T, c *cluster, meshedOK, strangerOK, plainOK, outsideOK bool) {
@@ -168,8 +168,12 @@ func TestTraffic(t *testing.T) {
 	})
 }
 
-// P303: where the Gateway API is not installed, Linkerd's own routes work.
+// Where the Gateway API is not installed, Linkerd's own routes work.
 func TestWithoutGatewayAPI(t *testing.T) {
+	t.Run("P303", withoutGatewayAPI)
+}
+
+func withoutGatewayAPI(t *testing.T) {
 	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: []*state.KindInfo{
 		&state.Pods.KindInfo, &state.Servers.KindInfo, &state.PolicyHTTPRoutes.KindInfo,
 	}})

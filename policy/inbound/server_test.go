@@ -97,8 +97,11 @@ func (s *served) metric(name string, labels ...string) float64 {
 	return -1
 }
 
-// P306, P307, P308, P313.
 func TestMetricsOfCalls(t *testing.T) {
+	t.Run("P306 P307 P308 P313", metricsOfCalls)
+}
+
+func metricsOfCalls(t *testing.T) {
 	s := serve(t, func(*Config) {})
 	s.put(podPause)
 	s.put("kind: Pod\nmetadata: {namespace: ns, name: unmeshed}\nspec: {}")

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// P172: a parentRef without port is for all ports, declared or asked for by name alone.
+// A parentRef without port is for all ports, declared or asked for by name alone.
 func TestParentRefWithoutPort(t *testing.T) {
 	for _, v := range allVariants {
-		t.Run(v.name, func(t *testing.T) {
+		t.Run("P172 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc())
 				streams := []*stream{c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.10:9999"), c.watch("ns", "my-svc.ns.svc:1")}
@@ -26,10 +26,10 @@ func TestParentRefWithoutPort(t *testing.T) {
 	}
 }
 
-// P173-P176, P192 and B68: who a route applies to.
+// Who a route applies to.
 func TestProducersAndConsumers(t *testing.T) {
 	for _, v := range allVariants {
-		t.Run(v.name, func(t *testing.T) {
+		t.Run("P173 P174 P175 P176 P192 B68 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), backendSvc)
 				own, consumer, other := c.watch("ns", "10.96.0.10:4191"), c.watch("consumer", "10.96.0.10:4191"), c.watch("other", "10.96.0.10:4191")
@@ -77,11 +77,11 @@ func TestProducersAndConsumers(t *testing.T) {
 	}
 }
 
-// P177 and B62: a route follows its parent and its status, as one message each.
+// A route follows its parent and its status, as one message each.
 func TestRouteChangesParent(t *testing.T) {
 	const toOther = "group: core, kind: Service, name: other, port: 4191"
 	for _, v := range allVariants {
-		t.Run(v.name, func(t *testing.T) {
+		t.Run("P177 B62 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), service("other", "10.96.0.11"), v.route(routeDoc{}))
 				s, other := c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.11:4191")

@@ -81,10 +81,10 @@ const (
 	redirectText = "redirect:{scheme:{registered:HTTP} host:host path:{prefix:/path} port:5555 status:302}"
 )
 
-// P165 and B62: a backend is valid as soon as, and as long as, it exists.
+// A backend is valid as soon as, and as long as, it exists.
 func TestBackendComesAndGoes(t *testing.T) {
 	for _, v := range allVariants {
-		t.Run(v.name, func(t *testing.T) {
+		t.Run("P164 P165 B62 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), v.route(routeDoc{rules: "[{backendRefs: [{name: backend, port: 8888}]}]"}))
 				s := c.watch("ns", "10.96.0.10:4191")

@@ -69,9 +69,9 @@ func TestClusterNetworksAreNotEgress(t *testing.T) {
 	})
 }
 
-// P150, P151, P293 and P294: streams end when their address stands for something else.
+// Streams end when their address stands for something else.
 func TestEgressStreams(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P150 P151 P293 P294", DefaultConfig(), func(t *testing.T, c *cluster) {
 		s := c.watch("ns", "1.1.1.1:80")
 		other := c.watch("other", "1.1.1.1:80")
 		s.want(fallbackPolicy)

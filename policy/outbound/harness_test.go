@@ -87,6 +87,12 @@ func bubble(t *testing.T, config Config, run func(t *testing.T, c *cluster)) {
 	})
 }
 
+// scenario is a bubble with the numbers of what it shows for a name.
+func scenario(t *testing.T, name string, config Config, run func(t *testing.T, c *cluster)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, config, run) })
+}
+
 // apply stores the objects of YAML streams and settles.
 func (c *cluster) apply(docs ...string) {
 	c.t.Helper()

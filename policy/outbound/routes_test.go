@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// P159-P162: a route appears when it is accepted, as one message.
+// A route appears when it is accepted, as one message.
 func TestRouteAppears(t *testing.T) {
 	for _, parent := range bothParents {
 		backend := "Service ns/backend:8888"
@@ -18,8 +18,8 @@ func TestRouteAppears(t *testing.T) {
 				name, rules, want string
 				only              []variant
 			}{
-				{"P159 no rules", "[]", "", l7Variants},
-				{"P160 no backends", "[{}]", "\n  -> first " + parent.own, allVariants},
+				{"P159 P178 no rules", "[]", "", l7Variants},
+				{"P160 P178 no backends", "[{}]", "\n  -> first " + parent.own, allVariants},
 				{"P161 one backend", "[{backendRefs: [{" + parent.backend + "}]}]", "\n  -> random 1 x " + backend, l7Variants},
 				{"P162 one backend", "[{backendRefs: [{" + parent.backend + "}]}]", "\n  -> random 1 x " + backend, []variant{tls_, tcp_}},
 			} {
@@ -78,9 +78,9 @@ func TestRouteOrder(t *testing.T) {
 			name          string
 			first, second routeDoc
 		}{
-			{"by age", routeDoc{name: "a-route", created: old}, routeDoc{name: "b-route", created: young}},
-			{"by age, not name", routeDoc{name: "b-route", created: old}, routeDoc{name: "a-route", created: young}},
-			{"by name", routeDoc{name: "a-route", created: old}, routeDoc{name: "b-route", created: old}},
+			{"P168 P169 by age", routeDoc{name: "a-route", created: old}, routeDoc{name: "b-route", created: young}},
+			{"P168 P169 by age, not name", routeDoc{name: "b-route", created: old}, routeDoc{name: "a-route", created: young}},
+			{"P168 P169 by name", routeDoc{name: "a-route", created: old}, routeDoc{name: "b-route", created: old}},
 		} {
 			t.Run(row.name+"/"+v.name, func(t *testing.T) {
 				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
@@ -113,9 +113,9 @@ func TestRouteOrderOfEqualNames(t *testing.T) {
 	})
 }
 
-// P179: gRPC wins over HTTP, HTTP over TLS, TLS over TCP.
+// gRPC wins over HTTP, HTTP over TLS, TLS over TCP.
 func TestProtocolOfRoutes(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P179", DefaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc())
 		s := c.watch("ns", "10.96.0.10:4191")
 		s.take()
@@ -198,10 +198,10 @@ func TestMatchesAndHosts(t *testing.T) {
 	})
 }
 
-// P190, P191, P295-P297: routes out of a denying EgressNetwork let through what they match.
+// Routes out of a denying EgressNetwork let through what they match.
 func TestRoutesOfDenyingEgressNetwork(t *testing.T) {
 	const own = "{group: policy.linkerd.io, kind: EgressNetwork, name: my-egress, port: 4191}"
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P190 P191 P295 P296 P297", DefaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(egress("my-egress", "Deny", ""), backendSvc, tls_.route(routeDoc{parents: []string{toEgr}, hostnames: "[allowed.example]", rules: "[{backendRefs: [" + own + "]}]"}))
 		wantText(t, `
 			EgressNetwork ns/my-egress:4191 tls
@@ -243,9 +243,9 @@ func TestRoutesOfDenyingEgressNetwork(t *testing.T) {
 	})
 }
 
-// P292: requests that match the valid rule pass, the others fail or find no route.
+// Requests that match the valid rule pass, the others fail or find no route.
 func TestValidAndInvalidRules(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P292", DefaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc(), polHTTP.route(routeDoc{rules: "[{matches: [{path: {value: /valid}}], backendRefs: [{name: my-svc, port: 4191}]}, {matches: [{path: {value: /invalid}}], backendRefs: [{name: nosuch, port: 4191}]}]"}))
 		wantText(t, `
 			http policy.linkerd.io/HTTPRoute ns/route
@@ -255,7 +255,7 @@ func TestValidAndInvalidRules(t *testing.T) {
 	})
 }
 
-// P311, B69 and policy-outbound 4: a version that cannot be used leaves the last one that can.
+// A version that cannot be used leaves the last one that can (policy-outbound 4).
 func TestUnusableVersionLeavesLast(t *testing.T) {
 	for _, row := range []struct {
 		v    variant
@@ -268,7 +268,7 @@ func TestUnusableVersionLeavesLast(t *testing.T) {
 		{tcp_, []routeDoc{{rules: "[]"}, {rules: "[{}, {}]"}}},
 	} {
 		for i, bad := range row.docs {
-			t.Run(fmt.Sprint(row.v.name, " ", i), func(t *testing.T) {
+			t.Run(fmt.Sprint("P311 B69 ", row.v.name, " ", i), func(t *testing.T) {
 				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(mySvc())
 					s := c.watch("ns", "10.96.0.10:4191")

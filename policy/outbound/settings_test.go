@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 )
 
 const (
@@ -69,11 +67,11 @@ func TestRetriesAndTimeouts(t *testing.T) {
 	}
 }
 
-// What a parent says applies to its default routes as well (P205, P208).
+// What a parent says applies to its default routes as well.
 func TestDefaultRoutesHaveParentSettings(t *testing.T) {
 	config := DefaultConfig()
 	config.AllowL5dRequestHeaders = true
-	bubble(t, config, func(t *testing.T, c *cluster) {
+	scenario(t, "P205 P208", config, func(t *testing.T, c *cluster) {
 		annotations := []string{"retry.linkerd.io/http: '5xx,gateway-error,404,200-299'", "retry.linkerd.io/grpc: internal", "timeout.linkerd.io/request: 3s"}
 		const (
 			timeouts = " timeouts request:3s"
@@ -92,7 +90,7 @@ func TestDefaultRoutesHaveParentSettings(t *testing.T) {
 	})
 }
 
-// P209-P219 and P300: what ports declare.
+// What ports declare.
 func TestAppProtocol(t *testing.T) {
 	for _, row := range []struct {
 		name, appProtocol, annotations string
@@ -100,7 +98,7 @@ func TestAppProtocol(t *testing.T) {
 		// want is the protocol with the kind of its first route, "" for a default one.
 		want, route string
 	}{
-		{"P209", "linkerd.io/opaque", "", nil, "opaque", ""},
+		{"P209 P300", "linkerd.io/opaque", "", nil, "opaque", ""},
 		{"linkerd.io/tcp", "linkerd.io/tcp", "", nil, "opaque", ""},
 		{"P210 unknown", "XMPP", "", nil, "opaque", ""},
 		{"grpc is unknown", "grpc", "", []variant{grpc_}, "opaque", ""},
@@ -108,7 +106,7 @@ func TestAppProtocol(t *testing.T) {
 		{"empty", "''", "", nil, "opaque", ""},
 		{"P211 B70", "linkerd.io/opaque", "", []variant{tcp_}, "opaque", "TCPRoute"},
 		{"B70 unknown counts as opaque", "XMPP", "", []variant{tcp_, polHTTP}, "opaque", "TCPRoute"},
-		{"P212", "http", "", nil, "http1", ""},
+		{"P212 P300", "http", "", nil, "http1", ""},
 		{"P213", "http", "", []variant{gwHTTP}, "http1", "HTTPRoute"},
 		{"http ignores other routes", "http", "", []variant{grpc_, tls_, tcp_}, "http1", ""},
 		{"P214", "kubernetes.io/h2c", "", nil, "http2", ""},
@@ -148,9 +146,9 @@ func TestAppProtocol(t *testing.T) {
 	}
 }
 
-// P219, P170 and P171: opaque by the default list, by annotation, and not at all.
+// Opaque by the default list, by annotation, and not at all.
 func TestOpaquePorts(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P170 P171 P219", DefaultConfig(), func(t *testing.T, c *cluster) {
 		mysql := func(annotations ...string) string {
 			return serviceSpec("my-svc", "clusterIPs: [10.96.0.10], ports: [{port: 3306}, {port: 25, appProtocol: http}]", annotations...)
 		}
@@ -179,7 +177,7 @@ const (
 
 func consecutive(settings string) string { return " consecutive_failures:{" + settings + "}" }
 
-// P220-P228 and P241-P245: failure accrual. want is what follows the protocol.
+// Failure accrual. want is what follows the protocol.
 func TestFailureAccrual(t *testing.T) {
 	const (
 		maxFailures = balancer + "-consecutive-max-failures: "
@@ -267,10 +265,10 @@ func TestFailureAccrualOfPorts(t *testing.T) {
 	})
 }
 
-// P229-P240: the load of failing endpoints.
+// The load of failing endpoints.
 func TestPenalty(t *testing.T) {
 	on := alpha + "penalize-failures: 'true'"
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P229 P230 P232 P233 P234 P235 P236", DefaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc())
 		s := c.watch("ns", "10.96.0.10:4191")
 		s.want(defaultPolicy) // P234
@@ -287,10 +285,10 @@ func TestPenalty(t *testing.T) {
 		c.apply(egress("my-egress", "Allow", "", on, alpha+"failure-accrual-honor-retry-after: 'true'"))
 		wantText(t, egressPolicy, c.get("ns", "1.1.1.1:4191")) // P235
 	})
-	// P237, P238: the parent decides for backends of HTTP and gRPC routes, and
+	// The parent decides for backends of HTTP and gRPC routes, and
 	// for the default backend of all; other explicit backends have none.
 	for _, v := range allVariants {
-		t.Run(v.name, func(t *testing.T) {
+		t.Run("P237 P238 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				protocol := strings.Fields(v.line(""))[0]
 				text := func() string {
@@ -329,109 +327,4 @@ func TestPenalty(t *testing.T) {
 			})
 		})
 	}
-}
-
-// P239 and P246: the grammars of annotations.
-func TestParsers(t *testing.T) {
-	for text, want := range map[string]bool{"True": true, "TRUE": true, "1": true, "t": true, "T": true, "true": true, " true\t": true,
-		"False": false, "FALSE": false, "0": false, "f": false, "F": false, "false": false, " 0 ": false} {
-		if got, err := parseBool(text); err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"yes", "maybe", "", " ", "tRUE", "01"} {
-		if _, err := parseBool(text); err == nil {
-			t.Errorf("%q: no error", text)
-		}
-	}
-	for text, want := range map[string]span{
-		"10s": {10, 0}, "500ms": {0, 5e8}, "5m": {300, 0}, "2h": {7200, 0}, "1d": {86400, 0}, "0": {}, "0s": {}, "0ms": {}, " 10s\n": {10, 0}, "+3s": {3, 0},
-		"106752d": {106752 * 86400, 0}, "18446744073709551615ms": {18446744073709551, 615e6}, "007s": {7, 0},
-	} {
-		if got, err := parseSpan(text); err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"0.5s", "0.0s", "0.5m", "5", "100", "999999999999999999d", "10x", "", " ", "s", "-5s", "-0.5s", "-0s", "1h30m", "1 s", "18446744073709551616ms", "10S", "++1s"} {
-		if got, err := parseSpan(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	for text, want := range map[string]span{"": {}, "0": {}, "1h30m": {5400, 0}, "-1.5s": {1, 5e8}, "+.5s": {0, 5e8}, "3µs": {0, 3000}, "3μs": {0, 3000}, "2us5ns": {0, 2005}} {
-		if got, err := parseGoSpan(text); err != nil || got != want {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"5", "1d", "x", " 1s", "1 s"} {
-		if got, err := parseGoSpan(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	for _, text := range []string{"0x1p-2", "1_0", "", "a"} {
-		if got, err := parseFloat(text, 64); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	for _, list := range []string{"", "5xx,", ",5xx", "5xx, 404", "99", "600", "500-499", "99-200", "500-", "-", "4xx", "200-300-400", "5xx;404"} {
-		if got, err := parseStatusRanges(list); err == nil {
-			t.Errorf("P206 %q: %v", list, got)
-		}
-	}
-	for _, list := range []string{"", "internal,", "Internal ", "deadline_exceeded", "unknown"} {
-		if err := parseGRPCConditions(list, &pb.GrpcRoute_Retry_Conditions{}); err == nil {
-			t.Errorf("%q: no error", list)
-		}
-	}
-}
-
-func FuzzParseSpan(f *testing.F) {
-	for _, text := range []string{"10s", "1h30m", "-1s", "0", "1.5s", " 1ms ", "18446744073709551616ms", "1µs"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if s, err := parseSpan(text); err == nil && (s.message().Seconds < 0 || s.nanos >= 1e9) {
-			t.Errorf("%q: %+v", text, s)
-		}
-		if s, err := parseGoSpan(text); err == nil && (s.message().Seconds < 0 || s.nanos >= 1e9) {
-			t.Errorf("%q: %+v", text, s)
-		}
-	})
-}
-
-func FuzzParseRetries(f *testing.F) {
-	for _, list := range []string{"5xx,404", "gateway-error", "200-299", "", "internal,unavailable"} {
-		f.Add(list)
-	}
-	f.Fuzz(func(t *testing.T, list string) {
-		ranges, err := parseStatusRanges(list)
-		for _, r := range ranges {
-			if err != nil || r.Start < 100 || r.End > 599 || r.Start > r.End {
-				t.Errorf("%q: %v", list, ranges)
-			}
-		}
-		if err := parseGRPCConditions(list, &pb.GrpcRoute_Retry_Conditions{}); err == nil && list == "" {
-			t.Error("nothing is a condition")
-		}
-	})
-}
-
-// Whatever annotations say, proxies can use what comes of it.
-func FuzzAccrual(f *testing.F) {
-	f.Add("unified", "8", "10s", "1m", "0.5", "0.8", "10ms", "5", "true", "5s")
-	f.Add("consecutive", "+1", "0s", "0", "inf", "nan", "", "1000001", "T", "-1s")
-	f.Fuzz(func(t *testing.T, mode, maxFailures, minPenalty, maxPenalty, jitter, threshold, window, minRequests, flag, penalty string) {
-		values := map[string]string{
-			accrualAnnotation: mode, maxFailuresAnnotation: maxFailures, minPenaltyAnnotation: minPenalty, maxPenaltyAnnotation: maxPenalty,
-			jitterRatioAnnotation: jitter, thresholdAnnotation: threshold, windowAnnotation: window, minRequestsAnnotation: minRequests,
-			honorRetryAfterAnnotation: flag, penalizeAnnotation: flag, penaltyAnnotation: penalty, maxRetryAfterAnnotation: window,
-		}
-		s := &summarizer{}
-		accrual, err := parseAccrual(values)
-		if s.accrual(accrual); len(s.problems) > 0 || err != nil && accrual != nil {
-			t.Errorf("%v: %v, %v, %v", values, accrual, err, s.problems)
-		}
-		if load, err := parsePenalty(values); err != nil && load != nil {
-			t.Errorf("%v: %v, %v", values, load, err)
-		}
-	})
 }

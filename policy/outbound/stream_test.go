@@ -59,9 +59,9 @@ func TestServiceStreams(t *testing.T) {
 	})
 }
 
-// P133: nothing is sent when nothing changed.
+// Nothing is sent when nothing changed.
 func TestQuiet(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P133", DefaultConfig(), func(t *testing.T, c *cluster) {
 		docs := []string{mySvc(), egress("my-egress", "Allow", ""), backendSvc}
 		for _, v := range allVariants {
 			docs = append(docs, v.route(routeDoc{name: strings.ToLower(v.name), parents: []string{toSvc, toEgr}, rules: "[{backendRefs: [{name: backend, port: 1}]}]"}))
@@ -113,26 +113,28 @@ func TestAnswersAreShared(t *testing.T) {
 	})
 }
 
-// P313: a stop ends streams with OK, a client that leaves ends its own.
+// A stop ends streams with OK, a client that leaves ends its own.
 func TestStreamsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, DefaultConfig())
-		c.apply(mySvc())
-		s, left := c.watch("ns", "10.96.0.10:4191"), c.watch("far", "1.1.1.1:80")
-		left.cancel()
-		synctest.Wait()
-		if end := left.end(); !strings.HasPrefix(end, "Canceled") {
-			t.Errorf("%q", end)
-		}
-		close(c.stopping)
-		synctest.Wait()
-		if s.end() != "OK" {
-			t.Errorf("%q", s.end())
-		}
-		if held, size := c.server.views.held(), c.graph.Size(); held+size != 0 {
-			t.Errorf("%d views and %d topics are left", held, size)
-		}
-	})
+	t.Run("P313", func(t *testing.T) { synctest.Test(t, streamsEnd) })
+}
+
+func streamsEnd(t *testing.T) {
+	c := newCluster(t, DefaultConfig())
+	c.apply(mySvc())
+	s, left := c.watch("ns", "10.96.0.10:4191"), c.watch("far", "1.1.1.1:80")
+	left.cancel()
+	synctest.Wait()
+	if end := left.end(); !strings.HasPrefix(end, "Canceled") {
+		t.Errorf("%q", end)
+	}
+	close(c.stopping)
+	synctest.Wait()
+	if s.end() != "OK" {
+		t.Errorf("%q", s.end())
+	}
+	if held, size := c.server.views.held(), c.graph.Size(); held+size != 0 {
+		t.Errorf("%d views and %d topics are left", held, size)
+	}
 }
 
 // Warnings name the object and the annotation, once per version.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -362,4 +363,10 @@ func (m *member) metric(name string) float64 {
 		}
 	}
 	return -1
+}
+
+// scenario runs a test in a synctest bubble, with the numbers of what it shows for a name.
+func scenario(t *testing.T, name string, run func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
 }

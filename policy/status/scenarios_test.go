@@ -102,7 +102,7 @@ func TestScenarios(t *testing.T) {
 				{controllerName: a.example/a, parentRef: {name: gw}}]}}`),
 			map[string]string{"HTTPRoute/r": "z.example/b ///gw#http Accepted=True(Accepted)\"hi\"\na.example/a ///gw\n" + serverEntry + isAccepted},
 		}},
-		"P257 P258 P259 P260 backends of a Service's route": {{
+		"P257 P258 P259 P260 P263 backends of a Service's route": {{
 			apply(mySvc, backendSvc, myEgress,
 				routeDoc("HTTPRoute", "two", toService, "{name: backend, port: 1}, {kind: Service, group: core, name: my-svc}"),
 				routeDoc("HTTPRoute", "missing", toService, "{name: backend}", "{name: nobody}"),
@@ -120,7 +120,7 @@ func TestScenarios(t *testing.T) {
 				"HTTPRoute/server":   serviceEntry + isAccepted + " ResolvedRefs=False(InvalidKind)",
 				"HTTPRoute/first":    serviceEntry + isAccepted + " ResolvedRefs=False(InvalidKind)",
 				"HTTPRoute/far":      serviceEntry + isAccepted + " ResolvedRefs=False(BackendNotFound)",
-				"HTTPRoute/egress":   serviceEntry + isAccepted + ` ResolvedRefs=False(InvalidKind)"EgressNetwork backend needs to be on a route that has an EgressNetwork parent"`, // P263
+				"HTTPRoute/egress":   serviceEntry + isAccepted + ` ResolvedRefs=False(InvalidKind)"EgressNetwork backend needs to be on a route that has an EgressNetwork parent"`,
 				"HTTPRoute/noegress": serviceEntry + isAccepted + " ResolvedRefs=False(BackendNotFound)",
 			},
 		}},

@@ -111,16 +111,16 @@ func TestForeignEntryIsNotOverwritten(t *testing.T) {
 	})
 }
 
-// P309, policy-status 5.
+// The metrics of policy-status 5.
 func TestMetrics(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		refused error
 		want    map[string]float64
 	}{
-		{"success", nil, map[string]float64{"patches_total": 1, "patch_api_errors_total": 0, "patch_timeouts_total": 0, "patch_duration_seconds": 1}},
-		{"API error", errors.New("no"), map[string]float64{"patches_total": 0, "patch_api_errors_total": 1, "patch_timeouts_total": 0, "patch_duration_seconds": 1}},
-		{"timeout", fmt.Errorf("patch: %w", context.DeadlineExceeded), map[string]float64{"patches_total": 0, "patch_api_errors_total": 0, "patch_timeouts_total": 1, "patch_duration_seconds": 0}},
+		{"P309 success", nil, map[string]float64{"patches_total": 1, "patch_api_errors_total": 0, "patch_timeouts_total": 0, "patch_duration_seconds": 1}},
+		{"P309 API error", errors.New("no"), map[string]float64{"patches_total": 0, "patch_api_errors_total": 1, "patch_timeouts_total": 0, "patch_duration_seconds": 1}},
+		{"P309 timeout", fmt.Errorf("patch: %w", context.DeadlineExceeded), map[string]float64{"patches_total": 0, "patch_api_errors_total": 0, "patch_timeouts_total": 1, "patch_duration_seconds": 0}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -147,9 +147,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// P282, P310, P313: of two replicas one writes; when it stops, the other takes over.
+// Of two replicas one writes; when it stops, the other takes over.
 func TestOneOfTwoWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	scenario(t, "P282 P310 P313", func(t *testing.T) {
 		c := newCluster(t)
 		a, b := c.join("a"), c.join("b")
 		stopA := running(t, a)
@@ -171,14 +171,14 @@ func TestOneOfTwoWrites(t *testing.T) {
 	})
 }
 
-// P282: a holder that is gone without giving back is waited for 30 s; one that
+// A holder that is gone without giving back is waited for 30 s; one that
 // comes back under its own name is not.
 func TestLeaseOfTheDead(t *testing.T) {
 	for _, row := range []struct {
 		holder string
 		wait   time.Duration
 	}{{"other", 30 * time.Second}, {"lite", 0}} {
-		t.Run(row.holder, func(t *testing.T) {
+		t.Run("P282 "+row.holder, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
 				m := c.join("lite")

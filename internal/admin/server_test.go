@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+)
+
+func TestServer(t *testing.T) {
+	var ready atomic.Bool
+	registry := prometheus.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "made_up_total", Help: "Nothing."})
+	registry.MustRegister(counter)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(Config{
+		Listener: listener,
+		Ready:    ready.Load,
+		Status: func() []lifecycle.Status {
+			return []lifecycle.Status{{Name: "state", State: lifecycle.Running}}
+		},
+		Gatherer: registry,
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, func() {}) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, row := range []struct {
+		name, method, path string
+		ready              bool
+		status             int
+		want               string
+	}{
+		{"P304 not ready", "GET", "/ready", false, 500, `"ready": false`},
+		{"P304 ready", "GET", "/ready", true, 200, `"name": "state"`},
+		{"P304 alive before it is ready", "GET", "/live", false, 200, "alive\n"},
+		{"P304 alive", "GET", "/live", true, 200, "alive\n"},
+		{"D147 ping", "GET", "/ping", false, 200, "pong\n"},
+		{"metrics", "GET", "/metrics", true, 200, "made_up_total 0"},
+		{"P305 the root", "GET", "/", true, 404, ""},
+		{"P305 another path", "GET", "/healthz", true, 404, ""},
+		{"P305 below a path", "GET", "/live/x", true, 404, ""},
+		{"P305 profiles, unless asked for", "GET", "/debug/pprof/", true, 404, ""},
+		{"only read", "POST", "/live", true, 405, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			ready.Store(row.ready)
+			request, err := http.NewRequestWithContext(t.Context(), row.method, "http://"+listener.Addr().String()+row.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != row.status || !strings.Contains(string(body), row.want) {
+				t.Errorf("%d %s, want %d with %q", response.StatusCode, body, row.status, row.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package outbound
+
+import (
+	"testing"
+
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+)
+
+// The grammars of annotations (policy-outbound 6, 7).
+
+func TestParseBool(t *testing.T) {
+	for text, want := range map[string]bool{"True": true, "TRUE": true, "1": true, "t": true, "T": true, "true": true, " true\t": true,
+		"False": false, "FALSE": false, "0": false, "f": false, "F": false, "false": false, " 0 ": false} {
+		t.Run("P239 "+text, func(t *testing.T) {
+			if got, err := parseBool(text); err != nil || got != want {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+	for _, text := range []string{"yes", "maybe", "", " ", "tRUE", "01"} {
+		t.Run("P239 bad "+text, func(t *testing.T) {
+			if got, err := parseBool(text); err == nil {
+				t.Errorf("%v, no error", got)
+			}
+			if load, err := parsePenalty(map[string]string{penalizeAnnotation: text}); err == nil || load != nil {
+				t.Errorf("load is %v, error %v", load, err)
+			}
+		})
+	}
+}
+
+func TestParseSpan(t *testing.T) {
+	for text, want := range map[string]span{
+		"10s": {10, 0}, "500ms": {0, 5e8}, "5m": {300, 0}, "2h": {7200, 0}, "1d": {86400, 0}, "0": {}, "0s": {}, "0ms": {}, " 10s\n": {10, 0}, "+3s": {3, 0},
+		"106752d": {106752 * 86400, 0}, "18446744073709551615ms": {18446744073709551, 615e6}, "007s": {7, 0},
+	} {
+		t.Run("P246 "+text, func(t *testing.T) {
+			if got, err := parseSpan(text); err != nil || got != want {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+	for _, text := range []string{"0.5s", "0.0s", "0.5m", "5", "100", "999999999999999999d", "10x", "", " ", "s", "-5s", "-0.5s", "-0s", "1h30m", "1 s", "18446744073709551616ms", "10S", "++1s"} {
+		t.Run("P246 bad "+text, func(t *testing.T) {
+			if got, err := parseSpan(text); err == nil {
+				t.Errorf("%v, no error", got)
+			}
+		})
+	}
+}
+
+// Durations of policy HTTPRoutes (policy-outbound 6.4).
+func TestParseGoSpan(t *testing.T) {
+	for text, want := range map[string]span{"": {}, "0": {}, "1h30m": {5400, 0}, "-1.5s": {1, 5e8}, "+.5s": {0, 5e8}, "3µs": {0, 3000}, "3μs": {0, 3000}, "2us5ns": {0, 2005}} {
+		if got, err := parseGoSpan(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"5", "1d", "x", " 1s", "1 s"} {
+		if got, err := parseGoSpan(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestParseFloat(t *testing.T) {
+	for _, text := range []string{"0x1p-2", "1_0", "", "a"} {
+		if got, err := parseFloat(text, 64); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestParseConditions(t *testing.T) {
+	for _, list := range []string{"", "5xx,", ",5xx", "5xx, 404", "99", "600", "500-499", "99-200", "500-", "-", "4xx", "200-300-400", "5xx;404"} {
+		t.Run("P206 "+list, func(t *testing.T) {
+			if got, err := parseStatusRanges(list); err == nil {
+				t.Errorf("%v, no error", got)
+			}
+		})
+	}
+	for _, list := range []string{"", "internal,", "Internal ", "deadline_exceeded", "unknown"} {
+		if err := parseGRPCConditions(list, &pb.GrpcRoute_Retry_Conditions{}); err == nil {
+			t.Errorf("%q: no error", list)
+		}
+	}
+}
+
+func FuzzParseSpan(f *testing.F) {
+	for _, text := range []string{"10s", "1h30m", "-1s", "0", "1.5s", " 1ms ", "18446744073709551616ms", "1µs"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := parseSpan(text); err == nil && (s.message().Seconds < 0 || s.nanos >= 1e9) {
+			t.Errorf("%q: %+v", text, s)
+		}
+		if s, err := parseGoSpan(text); err == nil && (s.message().Seconds < 0 || s.nanos >= 1e9) {
+			t.Errorf("%q: %+v", text, s)
+		}
+	})
+}
+
+func FuzzParseRetries(f *testing.F) {
+	for _, list := range []string{"5xx,404", "gateway-error", "200-299", "", "internal,unavailable"} {
+		f.Add(list)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		ranges, err := parseStatusRanges(list)
+		for _, r := range ranges {
+			if err != nil || r.Start < 100 || r.End > 599 || r.Start > r.End {
+				t.Errorf("%q: %v", list, ranges)
+			}
+		}
+		if err := parseGRPCConditions(list, &pb.GrpcRoute_Retry_Conditions{}); err == nil && list == "" {
+			t.Error("nothing is a condition")
+		}
+	})
+}
+
+// Whatever annotations say, proxies can use what comes of it.
+func FuzzAccrual(f *testing.F) {
+	f.Add("unified", "8", "10s", "1m", "0.5", "0.8", "10ms", "5", "true", "5s")
+	f.Add("consecutive", "+1", "0s", "0", "inf", "nan", "", "1000001", "T", "-1s")
+	f.Fuzz(func(t *testing.T, mode, maxFailures, minPenalty, maxPenalty, jitter, threshold, window, minRequests, flag, penalty string) {
+		values := map[string]string{
+			accrualAnnotation: mode, maxFailuresAnnotation: maxFailures, minPenaltyAnnotation: minPenalty, maxPenaltyAnnotation: maxPenalty,
+			jitterRatioAnnotation: jitter, thresholdAnnotation: threshold, windowAnnotation: window, minRequestsAnnotation: minRequests,
+			honorRetryAfterAnnotation: flag, penalizeAnnotation: flag, penaltyAnnotation: penalty, maxRetryAfterAnnotation: window,
+		}
+		s := &summarizer{}
+		accrual, err := parseAccrual(values)
+		if s.accrual(accrual); len(s.problems) > 0 || err != nil && accrual != nil {
+			t.Errorf("%v: %v, %v, %v", values, accrual, err, s.problems)
+		}
+		if load, err := parsePenalty(values); err != nil && load != nil {
+			t.Errorf("%v: %v, %v", values, load, err)
+		}
+	})
+}
