@@ -1,12 +1,14 @@
 package destination
 
 import (
+	"bytes"
 	"net/netip"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
@@ -17,12 +19,12 @@ import (
 // profiles are the views behind GetProfile.
 type profiles struct {
 	services  *view.Set[serviceProfileKey, serviceProfile]
-	endpoints *view.Set[netip.AddrPort, endpointProfile]
+	endpoints *view.Set[endpointKey, endpointProfile]
 	metrics   *profileMetrics
 }
 
 func newProfiles(config Config, m *mesh, local *clusterViews) (*profiles, error) {
-	metrics, err := newProfileMetrics(config.Registerer)
+	metrics, err := newProfileMetrics(config.Registerer, newProfileVersionSet(config.Graph))
 	if err != nil {
 		return nil, err
 	}
@@ -59,15 +61,7 @@ func (s *Server) GetProfile(request *pb.GetDestination, stream grpc.ServerStream
 		}
 		return s.profileOfService(serviceProfileKey{name.namespace, name.service, a.port, token.Namespace}, stream)
 	}
-	addr, err := s.instanceAddress(r, name, a.port)
-	if err != nil {
-		return err
-	}
-	if !addr.IsValid() {
-		// The pod has no address yet: there is nothing to say (D section 2.4).
-		return s.idle(stream)
-	}
-	return s.profileOfIP(r, addr, contextToken{}, stream)
+	return s.profileOfInstance(r, name, a.port, stream)
 }
 
 // profileOfIP looks for a Service first, then for what runs at the address.
@@ -86,22 +80,56 @@ func (s *Server) profileOfIP(r *state.Reader, addr netip.AddrPort, token context
 	if _, err := findBacking(r, addr, ""); err != nil {
 		return err
 	}
+	return s.profileOfEndpoint(endpointKey{addr: addr}, stream)
+}
+
+// profileOfInstance is about the pod behind an instance's name, also where a
+// lookup of its address would not lead to it: the pod may be in its host's
+// network.
+func (s *Server) profileOfInstance(r *state.Reader, name serviceName, port uint32, stream grpc.ServerStream) error {
+	pod, err := s.instancePod(r, name)
+	if err != nil {
+		return err
+	}
+	ip, err := netip.ParseAddr(pod.Status.PodIP)
+	if err != nil {
+		// The pod has no address yet: there is nothing to say (D section 2.4).
+		return s.idle(stream)
+	}
+	key := endpointKey{addr: netip.AddrPortFrom(ip.Unmap(), uint16(port))}
+	if behind, err := findBacking(r, key.addr, ""); err != nil || behind.pod != pod || behind.hostPort {
+		key.pod = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	}
+	return s.profileOfEndpoint(key, stream)
+}
+
+// profileOfEndpoint leaves out messages that equal the last one (D137).
+func (s *Server) profileOfEndpoint(key endpointKey, stream grpc.ServerStream) error {
 	defer s.profiles.metrics.joinWorkload()()
-	return followProfile(s, stream, s.profiles.endpoints.Acquire(addr), func(p endpointProfile) *grpcserver.Encoded { return p.message }, s.profiles.metrics.workloadUpdated)
+	var last *grpcserver.Encoded
+	return followProfile(s, stream, s.profiles.endpoints.Acquire(key), func(p endpointProfile) *grpcserver.Encoded {
+		if p.message == nil || last != nil && bytes.Equal(last.Bytes(), p.message.Bytes()) {
+			return nil
+		}
+		last = p.message
+		s.profiles.metrics.workloadUpdates.Inc()
+		return p.message
+	})
 }
 
+// profileOfService sends equal messages again (D106).
 func (s *Server) profileOfService(key serviceProfileKey, stream grpc.ServerStream) error {
-	defer s.profiles.metrics.joinService(key)()
-	return followProfile(s, stream, s.profiles.services.Acquire(key), func(p serviceProfile) *grpcserver.Encoded { return p.message }, s.profiles.metrics.profileUpdated)
+	defer s.profiles.metrics.joinService(key, fullName(key.service, key.namespace, s.config.ClusterDomain))()
+	return followProfile(s, stream, s.profiles.services.Acquire(key), func(p serviceProfile) *grpcserver.Encoded { return p.message })
 }
 
-// followProfile sends each version of a view that has a message. It releases the view.
-func followProfile[K comparable, V any](s *Server, stream grpc.ServerStream, v *view.View[K, V], message func(V) *grpcserver.Encoded, updated func()) error {
+// followProfile sends what message makes of each version of a view, unless it
+// is nil. It releases the view.
+func followProfile[K comparable, V any](s *Server, stream grpc.ServerStream, v *view.View[K, V], message func(V) *grpcserver.Encoded) error {
 	defer v.Release()
 	for {
 		current := v.Current()
 		if m := message(current.Value); m != nil {
-			updated()
 			if err := stream.SendMsg(m); err != nil {
 				return nil
 			}

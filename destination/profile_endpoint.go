@@ -22,6 +22,14 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
+// endpointKey is what the profile of an endpoint depends on besides the cluster.
+type endpointKey struct {
+	addr netip.AddrPort
+	// pod is set when the address was found by the pod's name, and would not
+	// lead back to the pod by itself.
+	pod types.NamespacedName
+}
+
 // endpointProfile is the profile of one address. Immutable.
 type endpointProfile struct {
 	// message is nil while there is nothing that could be said.
@@ -46,7 +54,7 @@ type endpointProfiles struct {
 	log         *slog.Logger
 }
 
-func (p *endpointProfiles) newSet(g *view.Graph) *view.Set[netip.AddrPort, endpointProfile] {
+func (p *endpointProfiles) newSet(g *view.Graph) *view.Set[endpointKey, endpointProfile] {
 	return view.NewSet(g, p.compute, endpointProfile.equal)
 }
 
@@ -62,10 +70,7 @@ type backing struct {
 // workloads, in that order (D section 2.1). The error says that several share
 // the address; the result is then the oldest of them.
 func findBacking(r *state.Reader, addr netip.AddrPort, retained types.UID) (backing, error) {
-	counts := func(pod *corev1.Pod) bool {
-		return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
-			(pod.DeletionTimestamp == nil || retained != "" && pod.UID == retained)
-	}
+	counts := func(pod *corev1.Pod) bool { return alive(pod, retained) }
 	ip, port := addr.Addr().String(), addr.Port()
 	if pods := oldestFirst(state.By(r, state.Pods, state.PodsByIP, ip), counts); len(pods) > 0 {
 		var err error
@@ -92,6 +97,13 @@ func findBacking(r *state.Reader, addr netip.AddrPort, retained types.UID) (back
 	return backing{}, nil
 }
 
+// alive tells whether a pod has its addresses still: it has not finished, and
+// is not being deleted, unless retained.
+func alive(pod *corev1.Pod, retained types.UID) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed &&
+		(pod.DeletionTimestamp == nil || retained != "" && pod.UID == retained)
+}
+
 func oldestFirst[T metav1.Object](objects func(func(T) bool), counts func(T) bool) []T {
 	var found []T
 	for obj := range objects {
@@ -106,13 +118,28 @@ func oldestFirst[T metav1.Object](objects func(func(T) bool), counts func(T) boo
 	return found
 }
 
-func (p *endpointProfiles) compute(r *view.Reader, addr netip.AddrPort, previous *endpointProfile) endpointProfile {
+// find is what is behind the key.
+func (p *endpointProfiles) find(r *state.Reader, key endpointKey, retained types.UID) backing {
+	if key.pod.Name != "" {
+		pod, ok := state.Get(r, state.Pods, key.pod.Namespace, key.pod.Name)
+		if ok && alive(pod, retained) {
+			if ip, err := netip.ParseAddr(pod.Status.PodIP); err == nil && ip.Unmap() == key.addr.Addr() {
+				return backing{pod: pod}
+			}
+		}
+	}
+	// A conflict that arises while a stream is open leaves the older owner in place.
+	behind, _ := findBacking(r, key.addr, retained)
+	return behind
+}
+
+func (p *endpointProfiles) compute(r *view.Reader, key endpointKey, previous *endpointProfile) endpointProfile {
+	addr := key.addr
 	var retained types.UID
 	if previous != nil {
 		retained = previous.pod
 	}
-	// A conflict that arises while a stream is open leaves the older owner in place.
-	behind, _ := findBacking(r.Reader, addr, retained)
+	behind := p.find(r.Reader, key, retained)
 	profile := &pb.DestinationProfile{RetryBudget: defaultRetryBudget()}
 	result := endpointProfile{}
 	var err error
@@ -138,7 +165,7 @@ func (p *endpointProfiles) compute(r *view.Reader, addr netip.AddrPort, previous
 // describePod fills in a running pod, ready or not (D124, B25).
 func (p *endpointProfiles) describePod(r *view.Reader, profile *pb.DestinationProfile, behind backing, addr netip.AddrPort) error {
 	pod, port := behind.pod, uint32(addr.Port())
-	opaque := view.Use(r, p.servers, pod.Namespace).pod(pod, port, behind.hostPort)
+	opaque := view.Use(r, p.servers, pod.Namespace).pod(pod, port)
 	endpoint, err := p.mesh.weighPod(pod, podOwner(r.Reader, pod), addr, opaque, "", p.trustDomain, p.log)
 	if err != nil {
 		return err
@@ -167,21 +194,8 @@ func inNamespace(endpoint *pb.WeightedAddr, namespace string) *pb.WeightedAddr {
 	return endpoint
 }
 
-// instanceAddress finds the pod behind an instance's name (D120-D122): the
-// first endpoint with that hostname, ready or not. The address is zero while
-// the pod has none.
-func (s *Server) instanceAddress(r *state.Reader, name serviceName, port uint32) (netip.AddrPort, error) {
-	pod, err := s.instancePod(r, name)
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	ip, err := netip.ParseAddr(pod.Status.PodIP)
-	if err != nil {
-		return netip.AddrPort{}, nil
-	}
-	return netip.AddrPortFrom(ip.Unmap(), uint16(port)), nil
-}
-
+// instancePod finds the pod behind an instance's name (D120-D122): that of the
+// first endpoint with that hostname, ready or not.
 func (s *Server) instancePod(r *state.Reader, name serviceName) (*corev1.Pod, error) {
 	service := name.namespace + "/" + name.service
 	var ref *corev1.ObjectReference

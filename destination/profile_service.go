@@ -61,9 +61,9 @@ func (p *serviceProfiles) newSet(g *view.Graph) *view.Set[serviceProfileKey, ser
 	return view.NewSet(g, p.compute, serviceProfile.equal)
 }
 
-// fqn is the full name of a Service.
-func (p *serviceProfiles) fqn(service, namespace string) string {
-	return service + "." + namespace + ".svc." + p.clusterDomain
+// fullName is the name of a Service, and of its ServiceProfiles.
+func fullName(service, namespace, clusterDomain string) string {
+	return service + "." + namespace + ".svc." + clusterDomain
 }
 
 func (p *serviceProfiles) compute(r *view.Reader, key serviceProfileKey, previous *serviceProfile) serviceProfile {
@@ -72,7 +72,7 @@ func (p *serviceProfiles) compute(r *view.Reader, key serviceProfileKey, previou
 	if previous != nil && previous.equal(profile) {
 		return *previous
 	}
-	target := profileTarget{service: key.service, namespace: key.namespace, fqn: p.fqn(key.service, key.namespace), port: key.port}
+	target := profileTarget{service: key.service, namespace: key.namespace, fqn: fullName(key.service, key.namespace, p.clusterDomain), port: key.port}
 	message, err := translateProfile(sp, target, profile.opaque.Contains(key.port), func(err error) {
 		p.log.Warn("part of a ServiceProfile is ignored", "profile", profile.source.name, "error", err)
 	})
@@ -92,7 +92,7 @@ func (p *serviceProfiles) compute(r *view.Reader, key serviceProfileKey, previou
 // winner is the ServiceProfile in force: the client's, or else the Service's,
 // or nil. Nothing is merged (D93-D98).
 func (p *serviceProfiles) winner(r *state.Reader, key serviceProfileKey) *linkerdv1alpha2.ServiceProfile {
-	name := p.fqn(key.service, key.namespace)
+	name := fullName(key.service, key.namespace, p.clusterDomain)
 	if key.client != "" {
 		if sp, ok := state.Get(r, state.ServiceProfiles, key.client, name); ok {
 			return sp

@@ -249,13 +249,13 @@ func TestExternalWorkloadProfiles(t *testing.T) {
 // watched is a live endpoint profile.
 type watched struct {
 	b    *profileBench
-	view *view.View[netip.AddrPort, endpointProfile]
+	view *view.View[endpointKey, endpointProfile]
 	seen uint64
 }
 
 func (b *profileBench) watch(path string) *watched {
 	b.t.Helper()
-	v := b.server.profiles.endpoints.Acquire(netip.MustParseAddrPort(path))
+	v := b.server.profiles.endpoints.Acquire(endpointKey{addr: netip.MustParseAddrPort(path)})
 	b.t.Cleanup(v.Release)
 	return &watched{b: b, view: v}
 }

@@ -160,6 +160,7 @@ func (s *Server) nothingHeld() bool {
 	}
 	s.metrics.mu.Lock()
 	defer s.metrics.mu.Unlock()
+	held += s.profiles.services.Held() + s.profiles.endpoints.Held() + s.profiles.metrics.held() + s.profiles.metrics.versions.Held()
 	return held+s.zones.Held()+s.members.Held()+len(s.metrics.groups) == 0
 }
 

@@ -95,23 +95,22 @@ func (s *opaqueServers) equal(other *opaqueServers) bool {
 }
 
 // pod tells whether a Server makes the pod's port opaque. A port's name in a
-// Server stands for the container ports of that name; with hostPorts also for
-// the host ports.
-func (s *opaqueServers) pod(pod *corev1.Pod, port uint32, hostPorts bool) bool {
+// Server stands for the container and host ports of that name.
+func (s *opaqueServers) pod(pod *corev1.Pod, port uint32) bool {
 	for _, server := range s.pods {
-		if server.selector.Matches(labels.Set(pod.Labels)) && server.podPort(pod, port, hostPorts) {
+		if server.selector.Matches(labels.Set(pod.Labels)) && server.podPort(pod, port) {
 			return true
 		}
 	}
 	return false
 }
 
-func (s opaqueServer) podPort(pod *corev1.Pod, port uint32, hostPorts bool) bool {
+func (s opaqueServer) podPort(pod *corev1.Pod, port uint32) bool {
 	if s.port.Type == intstr.Int {
 		return uint32(s.port.IntVal) == port
 	}
 	for p := range podPorts(pod) {
-		if p.Name == s.port.StrVal && (uint32(p.ContainerPort) == port || hostPorts && uint32(p.HostPort) == port) {
+		if p.Name == s.port.StrVal && (uint32(p.ContainerPort) == port || uint32(p.HostPort) == port) {
 			return true
 		}
 	}

@@ -91,15 +91,14 @@ func translateRetryBudget(budget *linkerdv1alpha2.RetryBudget) (*destination.Ret
 	}
 	translated.RetryRatio = budget.RetryRatio
 	translated.MinRetriesPerSecond = budget.MinRetriesPerSecond
-	if budget.TTL != "" {
-		ttl, err := time.ParseDuration(budget.TTL)
-		if err != nil {
-			return nil, fmt.Errorf("spec.retryBudget.ttl: %w", err)
-		}
-		translated.Ttl = nil
-		if ttl != 0 {
-			translated.Ttl = durationpb.New(ttl)
-		}
+	// The definition demands a ttl; one that is there but empty does not parse.
+	ttl, err := time.ParseDuration(budget.TTL)
+	if err != nil {
+		return nil, fmt.Errorf("spec.retryBudget.ttl: %w", err)
+	}
+	translated.Ttl = nil
+	if ttl != 0 {
+		translated.Ttl = durationpb.New(ttl)
 	}
 	return translated, nil
 }

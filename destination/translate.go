@@ -289,7 +289,7 @@ func (t *translation) endpoint(id identity, s source) *endpoint {
 	switch id.kind {
 	case podEndpoint:
 		e.node = s.pod.Spec.NodeName
-		e.serverOpaque = s.servers.pod(s.pod, s.port, false)
+		e.serverOpaque = s.servers.pod(s.pod, s.port)
 		weighted, err = t.mesh.weighPod(s.pod, s.owner, e.addr, e.serverOpaque, s.zone, t.trustDomain, t.log)
 	case workloadEndpoint:
 		e.serverOpaque = s.servers.workload(s.workload, s.port)

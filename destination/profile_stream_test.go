@@ -1,0 +1,279 @@
+package destination
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+)
+
+// profileStream is a client of GetProfile.
+type profileStream struct {
+	*stream[*pb.DestinationProfile]
+}
+
+func (c *cluster) profile(path string, token ...string) profileStream {
+	c.t.Helper()
+	request := &pb.GetDestination{Path: path, ContextToken: strings.Join(token, "")}
+	decode := func(data []byte) (*pb.DestinationProfile, error) {
+		p := &pb.DestinationProfile{}
+		return p, proto.Unmarshal(data, p)
+	}
+	return profileStream{open(c, decode, func(s *stream[*pb.DestinationProfile]) error { return c.server.GetProfile(request, s) })}
+}
+
+// want compares the profiles since the last want, each written as by briefProfile.
+func (s profileStream) want(profiles ...string) {
+	s.t.Helper()
+	got := []string{}
+	for _, p := range s.take() {
+		got = append(got, briefProfile(p))
+	}
+	if diff := cmp.Diff(append([]string{}, profiles...), got); diff != "" {
+		s.t.Errorf("profiles (-want +got):\n%s", diff)
+	}
+}
+
+// briefProfile is "NAME [ROUTE]" of a Service, "ADDRESS [WORKLOAD]" of an
+// endpoint; an asterisk stands for opaque.
+func briefProfile(p *pb.DestinationProfile) string {
+	words := []string{p.FullyQualifiedName}
+	if p.Endpoint != nil {
+		words = []string{addrText(p.Endpoint.Addr)}
+		if name := podName(p); name != "bare" {
+			words = append(words, name)
+		}
+	}
+	for _, route := range p.Routes {
+		words = append(words, p.ProfileRef.GetResource().GetNamespace()+"/"+route.MetricsLabels["route"])
+	}
+	if p.OpaqueProtocol {
+		words = append(words, "*")
+	}
+	return strings.Join(words, " ")
+}
+
+func serviceProfileYAML(namespace, route string) string {
+	return "kind: ServiceProfile\nmetadata: {namespace: " + namespace + ", name: name1.ns.svc.cluster.local}\nspec: {routes: [{name: " + route + ", condition: {pathRegex: /}}]}\n"
+}
+
+func notRunning(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Status.Phase = phase }
+}
+
+func onHost(ip string, ports ...corev1.ContainerPort) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.HostIP, pod.Status.HostIPs = ip, []corev1.HostIP{{IP: ip}}
+		pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, ports...)
+	}
+}
+
+func inHostNetwork(pod *corev1.Pod) { pod.Spec.HostNetwork = true }
+
+const (
+	name1Name = "name1.ns.svc.cluster.local"
+	pod1At    = "10.0.0.12:8989"
+)
+
+// TestProfileStreams plays what happens to open streams.
+func TestProfileStreams(t *testing.T) {
+	opaque := "config.linkerd.io/opaque-ports"
+	clusterIP := serviceYAML("name1", "{name: http, port: 8989, nodePort: 30080}") + "  type: LoadBalancer\n  clusterIP: 10.1.0.1\n  externalIPs: [10.1.0.9]\nstatus: {loadBalancer: {ingress: [{ip: 10.1.0.8}]}}\n"
+	sts := []string{
+		"kind: Service\nmetadata: {namespace: ns, name: sts}\nspec: {clusterIP: None, ports: [{port: 8989}]}\n",
+		sliceOf("sts", "a", "IPv4", "[{name: '', port: 8989}]", "10.0.0.12 name1-1, hostname: pod-0, conditions: {ready: false}"),
+	}
+	instance := "pod-0.sts.ns.svc.cluster.local:8989"
+	hostPort := corev1.ContainerPort{Name: "pub", ContainerPort: 8080, HostPort: 7777}
+	for _, sc := range []scenario{
+		{name: "D104 Pods do not speak for their Service", path: "name1.ns.svc.cluster.local:4242",
+			before: objects(podYAML("name1-1", "10.0.0.12", annotated(opaque, "4242")), sliceYAML("a", 8989, "10.0.0.12 name1-1")),
+			steps:  []step{{want: []string{name1Name}}, {apply: []string{podYAML("name1-1", "10.0.0.12", annotated(opaque, "4243"))}}}},
+		{name: "D95, D97, D98 updates", path: "name1.ns.svc.cluster.local:8989", token: `{"ns":"ns"}`, before: objects(serviceProfileYAML("ns", "r1")), steps: []step{
+			{want: []string{name1Name + " ns/r1"}},
+			{apply: []string{serviceProfileYAML("ns", "r2")}, want: []string{name1Name + " ns/r2"}},
+			{remove: []string{"ServiceProfile/ns/" + name1Name}, want: []string{name1Name}},
+		}},
+		{name: "D106 an edit for other ports repeats the profile", path: "name1.ns.svc.cluster.local:8989", before: web, steps: []step{
+			{want: []string{name1Name}},
+			{apply: []string{strings.Replace(web[0], "name: name1}", "name: name1, annotations: {"+opaque+": '1,2'}}", 1)}, want: []string{name1Name}},
+			{apply: []string{strings.Replace(web[0], "name: name1}", "name: name1, annotations: {"+opaque+": '8989'}}", 1)}, want: []string{name1Name + " *"}},
+			{remove: []string{"Service/ns/name1"}, want: []string{name1Name}},
+		}},
+		{name: "D123 the proxy's admin port, declared by an init container", path: "10.0.0.12:4191",
+			before: []string{podYAML("name1-1", "10.0.0.12", sidecarWithAdminPort, notRunning(corev1.PodPending))},
+			steps: []step{
+				{want: []string{"10.0.0.12:4191"}},
+				{apply: []string{podYAML("name1-1", "10.0.0.12", sidecarWithAdminPort)}, want: []string{"10.0.0.12:4191 name1-1"}},
+			}},
+		{name: "D137, D 2.4 equal profiles are sent once", path: pod1At, before: web, steps: []step{
+			{want: []string{pod1At + " name1-1"}},
+			{apply: []string{podYAML("name1-1", "10.0.0.12", annotated("example.org/note", "x"))}},
+			{apply: []string{podYAML("name1-1", "10.0.0.12", withoutProxy)}},
+			{apply: []string{podYAML("name1-1", "10.0.0.12")}},
+		}},
+		{name: "D138 a port that the Pod does not declare", path: "10.0.0.12:9999", before: web, steps: []step{
+			{want: []string{"10.0.0.12:9999 name1-1"}},
+			{apply: []string{podYAML("name1-1", "10.0.0.12", notRunning(corev1.PodFailed))}, want: []string{"10.0.0.12:9999"}},
+		}},
+		{name: "D139 external IP", path: "10.1.0.9:8989", before: []string{clusterIP}, steps: []step{{want: []string{"10.1.0.9:8989"}}}},
+		{name: "D139 load balancer", path: "10.1.0.8:3306", before: []string{clusterIP}, steps: []step{{want: []string{"10.1.0.8:3306 *"}}}},
+		{name: "D139 node port", path: "192.0.2.10:30080", before: []string{clusterIP, podYAML("name1-1", "10.0.0.12", onHost("192.0.2.10"))}, steps: []step{{want: []string{"192.0.2.10:30080"}}}},
+		{name: "D 2.1 a stream never changes its kind", path: "10.1.0.1:8989", steps: []step{
+			{want: []string{"10.1.0.1:8989"}},
+			{apply: []string{clusterIP}},
+			{apply: []string{podYAML("name1-1", "10.1.0.1")}, want: []string{"10.1.0.1:8989 name1-1"}},
+		}},
+		{name: "D120 an instance", path: instance, before: append(objects(), sts...), steps: []step{{want: []string{pod1At + " name1-1"}}}},
+		{name: "D120 in the host's network", path: instance, before: append([]string{podYAML("name1-1", "10.0.0.12", inHostNetwork)}, sts...), steps: []step{
+			{want: []string{pod1At + " name1-1"}},
+			{apply: []string{serverYAML("s", "{}", "8989", "opaque")}, want: []string{pod1At + " name1-1 *"}},
+			{remove: []string{"Pod/ns/name1-1"}, want: []string{pod1At}},
+		}},
+		{name: "D120 whoever else has the address", path: instance,
+			before: append(objects(podYAML("twin", "10.0.0.12"), serviceYAML("odd", "{port: 8989}")+"  clusterIP: 10.0.0.12\n"), sts...),
+			steps:  []step{{want: []string{pod1At + " name1-1"}}}},
+		{name: "D 2.4 an instance without address yet", path: instance, before: append([]string{podYAML("name1-1", "", notRunning(corev1.PodPending))}, sts...), steps: []step{{}}},
+		{name: "D130, D 3.5 host port, Server by name and by number", path: "192.0.2.10:7777", before: []string{podYAML("name1-1", "10.0.0.12", onHost("192.0.2.10", hostPort))}, steps: []step{
+			{want: []string{"192.0.2.10:7777 name1-1"}},
+			{apply: []string{serverYAML("s", "{}", "pub", "opaque")}, want: []string{"192.0.2.10:7777 name1-1 *"}},
+			{apply: []string{serverYAML("s", "{}", "8080", "opaque")}, want: []string{"192.0.2.10:7777 name1-1"}},
+			{apply: []string{serverYAML("s", "{}", "7777", "opaque")}, want: []string{"192.0.2.10:7777 name1-1 *"}},
+		}},
+	} {
+		t.Run(sc.name, func(t *testing.T) {
+			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+				c.apply(sc.before...)
+				s := c.profile(sc.path, sc.token)
+				s.want(sc.steps[0].want...)
+				for i, step := range sc.steps[1:] {
+					c.apply(step.apply...)
+					if len(step.remove) > 0 {
+						c.remove(step.remove...)
+					}
+					if s.want(step.want...); t.Failed() {
+						t.Fatalf("in step %d", i+1)
+					}
+				}
+				if status, ended := s.status(); ended {
+					t.Errorf("the call has ended: %v", status)
+				}
+			})
+		})
+	}
+}
+
+// sidecarWithAdminPort makes the proxy an init container that declares its admin port.
+func sidecarWithAdminPort(pod *corev1.Pod) {
+	proxy := pod.Spec.Containers[1]
+	proxy.Ports = []corev1.ContainerPort{{Name: "linkerd-admin", ContainerPort: 4191}}
+	pod.Spec.InitContainers, pod.Spec.Containers = []corev1.Container{proxy}, pod.Spec.Containers[:1]
+}
+
+// B37: the first message is the right one, each time, from a cold start.
+func TestFirstProfileIsRight(t *testing.T) {
+	for _, test := range []struct{ name, namespaces, want string }{
+		{"both", "client ns", name1Name + " client/r"},
+		{"the Service's", "ns", name1Name + " ns/r"},
+		{"neither", "", name1Name},
+	} {
+		t.Run("B37 "+test.name, func(t *testing.T) {
+			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+				c.base()
+				for _, namespace := range strings.Fields(test.namespaces) {
+					c.apply(serviceProfileYAML(namespace, "r"))
+				}
+				for range 200 {
+					s := c.profile(name1, `{"ns":"client"}`)
+					s.want(test.want)
+					s.cancel()
+					c.settle()
+				}
+			})
+		})
+	}
+}
+
+// D 2.4: a call whose instance has no address ends like any other.
+func TestIdleProfileStreamsStop(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.apply(podYAML("p", "", notRunning(corev1.PodPending)), sliceOf("sts", "a", "IPv4", "[{name: '', port: 8989}]", "10.0.0.12 p, hostname: p"))
+		s := c.profile("p.sts.ns.svc.cluster.local:8989")
+		close(c.stopping)
+		time.Sleep(time.Second) // in the bubble's time
+		if got, ended := s.status(); !ended || got.Code() != codes.OK {
+			t.Errorf("ended %v with %v, want OK", ended, got)
+		}
+	})
+}
+
+// D 4.1: the series of profiles, and that they end with the last stream (B19).
+func TestProfileMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	config := testConfig()
+	config.Registerer = registry
+	bubble(t, config, func(t *testing.T, c *cluster) {
+		c.base()
+		one, two, pod := c.profile(name1, `{"ns":"client"}`), c.profile(name1), c.profile(pod1At)
+		c.apply(serviceProfileYAML("ns", "a"), serviceProfileYAML("client", "b"))
+		c.apply(serviceProfileYAML("ns", "c"), podYAML("name1-1", "10.0.0.12", annotated("config.linkerd.io/opaque-ports", "8989")))
+		c.remove("ServiceProfile/client/" + name1Name)
+		series := func(name, namespace string) string {
+			return name + " namespace=" + namespace + " profile=" + name1Name
+		}
+		want := map[string]float64{
+			series("profile_subscribers", "ns"): 2, series("profile_subscribers", "client"): 1,
+			series("profile_updates", "ns"): 2, series("profile_updates", "client"): 2,
+			"service_subscribers name=name1 namespace=ns": 2,
+			"workload_subscribers ":                       1, "workload_updates ": 2,
+		}
+		got := gather(t, registry)
+		for name, value := range want {
+			if v, ok := got[name]; !ok || v != value {
+				t.Errorf("%s = %v, want %v", name, v, value)
+			}
+		}
+		for _, s := range []profileStream{one, two, pod} {
+			s.cancel()
+		}
+		c.settle()
+		for name := range gather(t, registry) {
+			if strings.HasPrefix(name, "profile_") || strings.HasPrefix(name, "service_") {
+				t.Errorf("%s outlives its streams", name)
+			}
+		}
+		if !c.server.nothingHeld() || c.graph.Size() != 0 {
+			t.Errorf("something is still held: %v topics", c.graph.Size())
+		}
+	})
+}
+
+// B19: lookups of addresses that come and go leave nothing behind.
+func TestShortProfilesLeaveNothing(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.apply(serverYAML("s", "{matchLabels: {app: web}}", "http", "opaque"))
+		for i := range 10000 {
+			ip := fmt.Sprintf("10.0.%d.%d", i%4, 1+i%200)
+			if i%10 == 0 {
+				c.put(podYAML("churn", ip))
+			}
+			s := c.profile(ip + ":8989")
+			if i%100 == 0 {
+				s.want(ip + ":8989 churn *")
+			}
+			s.cancel()
+		}
+		c.settle()
+		if !c.server.nothingHeld() || c.graph.Size() != 0 {
+			t.Errorf("something is still held: %v topics", c.graph.Size())
+		}
+	})
+}
