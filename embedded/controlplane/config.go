@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
@@ -32,6 +33,11 @@ type Config struct {
 	TrustAnchors string
 	// Issuer signs the mesh's certificates.
 	Issuer *KeyPair
+	// IssuerScheme is the type of the issuer's Secret: linkerd.io/tls, which is an
+	// Opaque one, or kubernetes.io/tls.
+	IssuerScheme string
+	// IssuanceLifetime and ClockSkewAllowance are those of the mesh's certificates.
+	IssuanceLifetime, ClockSkewAllowance time.Duration
 	// Webhooks is what the webhooks' server shows; valid for SERVICE.NAMESPACE.svc.
 	Webhooks *KeyPair
 
@@ -56,5 +62,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.InboundPolicy = cmp.Or(c.InboundPolicy, linkerd.DefaultInboundPolicy)
 	c.ProbeNetworks = cmp.Or(c.ProbeNetworks, linkerd.DefaultProbeNetworks)
 	c.EgressNamespace = cmp.Or(c.EgressNamespace, linkerd.DefaultEgressNamespace)
+	c.IssuerScheme = cmp.Or(c.IssuerScheme, "linkerd.io/tls")
+	c.IssuanceLifetime = cmp.Or(c.IssuanceLifetime, 24*time.Hour)
+	c.ClockSkewAllowance = cmp.Or(c.ClockSkewAllowance, 20*time.Second)
 	return c, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 )
@@ -54,9 +55,27 @@ func apply(ctx context.Context, client dynamic.Interface, o object) error {
 	if o.namespaced {
 		resource = client.Resource(o.resource).Namespace(o.GetNamespace())
 	}
-	_, err := resource.Apply(ctx, o.GetName(), o.Unstructured, metav1.ApplyOptions{FieldManager: FieldManager, Force: true})
+	options := metav1.ApplyOptions{FieldManager: FieldManager, Force: true}
+	_, err := resource.Apply(ctx, o.GetName(), o.Unstructured, options)
+	if apierrors.IsInvalid(err) && removeOtherType(ctx, resource, o) {
+		_, err = resource.Apply(ctx, o.GetName(), o.Unstructured, options)
+	}
 	if err != nil {
 		return fmt.Errorf("apply %s: %w", o, err)
 	}
 	return nil
+}
+
+// removeOtherType deletes a Secret whose type is not that of o, which is so when
+// the issuer's scheme has changed: a type cannot be changed in place.
+func removeOtherType(ctx context.Context, resource dynamic.ResourceInterface, o object) bool {
+	if o.GetKind() != "Secret" {
+		return false
+	}
+	stored, err := resource.Get(ctx, o.GetName(), metav1.GetOptions{})
+	if err != nil || stored.Object["type"] == o.Object["type"] {
+		return false
+	}
+	uid := stored.GetUID()
+	return resource.Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}) == nil
 }

@@ -2,18 +2,21 @@ package controlplane
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -75,7 +78,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
+	if diff := gocmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }
@@ -151,6 +154,73 @@ func TestSecretsOnlyOfWhatThereIs(t *testing.T) {
 	}
 }
 
+// The issuer's Secret has the type and the keys of its scheme, and the values
+// say what the certificates are like (identity section 4).
+func TestIssuerScheme(t *testing.T) {
+	for _, test := range []struct {
+		scheme, kind string
+		keys         []string
+	}{
+		{"", "Opaque", []string{"crt.pem", "key.pem"}},
+		{"linkerd.io/tls", "Opaque", []string{"crt.pem", "key.pem"}},
+		{"kubernetes.io/tls", "kubernetes.io/tls", []string{"ca.crt", "tls.crt", "tls.key"}},
+	} {
+		config := testConfig()
+		config.IssuerScheme, config.IssuanceLifetime, config.ClockSkewAllowance = test.scheme, time.Hour, time.Second
+		for _, o := range rendered(t, config) {
+			switch o.String() {
+			case "Secret linkerd-identity-issuer":
+				data, _, _ := unstructured.NestedMap(o.Object, "data")
+				if got := slices.Sorted(maps.Keys(data)); o.Object["type"] != test.kind || !slices.Equal(got, test.keys) {
+					t.Errorf("scheme %q: a Secret of type %v with %v", test.scheme, o.Object["type"], got)
+				}
+			case "ConfigMap linkerd-config":
+				values, _, _ := unstructured.NestedString(o.Object, "data", "values")
+				for _, want := range []string{"scheme: " + cmp.Or(test.scheme, "linkerd.io/tls"), "issuanceLifetime: 1h0m0s", "clockSkewAllowance: 1s"} {
+					if !strings.Contains(values, want) {
+						t.Errorf("scheme %q: no %q in the values", test.scheme, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The type of a Secret cannot be changed: one of another type is replaced, and
+// one that is refused for another reason stays.
+func TestEnsureReplacesSecretOfOtherType(t *testing.T) {
+	for _, stored := range []string{"Opaque", "kubernetes.io/tls"} {
+		config := testConfig()
+		config.IssuerScheme = "kubernetes.io/tls"
+		client := fake.NewSimpleDynamicClient(runtime.NewScheme())
+		deleted := false
+		client.PrependReactor("patch", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &unstructured.Unstructured{}, nil
+		})
+		client.PrependReactor("*", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			named, ok := action.(interface{ GetName() string })
+			if !ok || named.GetName() != "linkerd-identity-issuer" {
+				return false, nil, nil
+			}
+			switch action.GetVerb() {
+			case "get":
+				return true, &unstructured.Unstructured{Object: map[string]any{"type": stored}}, nil
+			case "delete":
+				deleted = true
+				return true, nil, nil
+			}
+			if deleted {
+				return true, &unstructured.Unstructured{}, nil
+			}
+			return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "linkerd-identity-issuer", nil)
+		})
+		err := Ensure(t.Context(), client, config)
+		if other := stored == "Opaque"; deleted != other || (err == nil) != other {
+			t.Errorf("stored type %s: deleted %v, error %v", stored, deleted, err)
+		}
+	}
+}
+
 func TestWhereServicesLead(t *testing.T) {
 	address := netip.MustParseAddrPort
 	for _, test := range []struct {
@@ -216,7 +286,7 @@ func TestWhereServicesLead(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := gocmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

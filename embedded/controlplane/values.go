@@ -33,9 +33,9 @@ func (c Config) values() (string, error) {
 			"externalCA":                    false,
 			"serviceAccountTokenProjection": true,
 			"issuer": object{
-				"scheme":             "linkerd.io/tls",
-				"clockSkewAllowance": "20s",
-				"issuanceLifetime":   "24h0m0s",
+				"scheme":             c.IssuerScheme,
+				"clockSkewAllowance": c.ClockSkewAllowance.String(),
+				"issuanceLifetime":   c.IssuanceLifetime.String(),
 				"tls":                object{"crtPEM": c.issuerCertificate()},
 			},
 		},

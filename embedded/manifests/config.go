@@ -135,26 +135,33 @@ func absolute(paths []string) ([]root, error) {
 	return roots, nil
 }
 
+// Parts that write status, as messages call them.
+const (
+	StatusByPolicyWriter        = "the policy status writer"
+	StatusByController          = "its controller"
+	StatusByNamespaceController = "the namespace controller"
+)
+
 // DefaultStatusOwners lists the kinds whose status is written by a part of
 // linkerd-lite, with the part's name.
 func DefaultStatusOwners() map[schema.GroupKind]string {
 	owners := map[schema.GroupKind]string{
-		namespaceKind:           "the namespace controller",
+		namespaceKind:           StatusByNamespaceController,
 		crdKind:                 "the API server",
 		{Kind: "ResourceQuota"}: "the API server",
 		{Group: "apiregistration.k8s.io", Kind: "APIService"}:          "the API server",
-		{Group: "policy.linkerd.io", Kind: "HTTPRoute"}:                "the policy status writer",
-		{Group: "policy.linkerd.io", Kind: "EgressNetwork"}:            "the policy status writer",
-		{Group: "policy.linkerd.io", Kind: "HTTPLocalRateLimitPolicy"}: "the policy status writer",
+		{Group: "policy.linkerd.io", Kind: "HTTPRoute"}:                StatusByPolicyWriter,
+		{Group: "policy.linkerd.io", Kind: "EgressNetwork"}:            StatusByPolicyWriter,
+		{Group: "policy.linkerd.io", Kind: "HTTPLocalRateLimitPolicy"}: StatusByPolicyWriter,
 	}
 	for _, name := range []string{"HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute"} {
-		owners[schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: name}] = "the policy status writer"
+		owners[schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: name}] = StatusByPolicyWriter
 	}
 	for _, name := range []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"} {
-		owners[schema.GroupKind{Group: "apps", Kind: name}] = "its controller"
+		owners[schema.GroupKind{Group: "apps", Kind: name}] = StatusByController
 	}
 	for _, name := range []string{"Job", "CronJob"} {
-		owners[schema.GroupKind{Group: "batch", Kind: name}] = "its controller"
+		owners[schema.GroupKind{Group: "batch", Kind: name}] = StatusByController
 	}
 	return owners
 }

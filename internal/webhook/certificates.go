@@ -104,6 +104,16 @@ func (c *certificates) load() error {
 	return nil
 }
 
+// served is the certificate in use and its key.
+func (c *certificates) served() (certPEM, keyPEM []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.current == nil {
+		return nil, nil
+	}
+	return c.current.certPEM, c.current.keyPEM
+}
+
 // get is called for each handshake.
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()

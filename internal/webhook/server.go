@@ -101,6 +101,10 @@ func (s *Server) URL(path string) string {
 // ready.
 func (s *Server) CABundle() []byte { return s.certificates.bundle() }
 
+// KeyPair is the certificate that the server shows, and its key, as PEM. It is there once Run called ready, and another
+// one after a renewal.
+func (s *Server) KeyPair() (cert, key []byte) { return s.certificates.served() }
+
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	if err := s.certificates.load(); err != nil {

@@ -73,6 +73,9 @@ func (i *Issuer) Verify(now time.Time) error {
 	return nil
 }
 
+// PEM is the issuer's certificate with its parents, and its key. Not to be changed.
+func (i *Issuer) PEM() (cert, key []byte) { return i.pem.cert, i.pem.key }
+
 // NotAfter is the end of the issuer or of one of its parents, whichever comes first.
 func (i *Issuer) NotAfter() time.Time { return i.notAfter }
 

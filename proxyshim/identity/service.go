@@ -179,6 +179,9 @@ func (s *Service) load(c credentials) (*Issuer, error) {
 // Anchors are the trust anchors, nil before the service is ready.
 func (s *Service) Anchors() *Anchors { return s.anchors.Load() }
 
+// Issuer is the issuer in use, nil before the service is ready.
+func (s *Service) Issuer() *Issuer { return s.issuer.Load() }
+
 // Certify issues a certificate for the identity that the token in the request
 // stands for. The checks and their order are rules 1 to 10 of identity section 2.
 func (s *Service) Certify(ctx context.Context, in *identitypb.CertifyRequest) (*identitypb.CertifyResponse, error) {

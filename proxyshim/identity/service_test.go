@@ -417,7 +417,8 @@ func TestNewAndRunRefuse(t *testing.T) {
 // A second start uses the same authority, and only its owner can read the keys.
 func TestFilesAreKept(t *testing.T) {
 	f := run(t, clocktesting.NewFakeClock(start))
-	anchors, secret := f.Objects()
+	anchors := f.Anchors().PEM
+	cert, key := f.Issuer().PEM()
 	f.stop()
 	for _, name := range []string{"ca.key", "issuer/key.pem", "issuer/crt.pem", "ca-bundle.crt"} {
 		info, err := os.Stat(filepath.Join(f.dir, name))
@@ -429,21 +430,16 @@ func TestFilesAreKept(t *testing.T) {
 		}
 	}
 	again := run(t, clocktesting.NewFakeClock(start.Add(time.Hour)), func(c *identity.Config) { c.Files.Dir = f.dir })
-	anchors2, secret2 := again.Objects()
-	if anchors.Data["ca-bundle.crt"] == "" || anchors.Data["ca-bundle.crt"] != anchors2.Data["ca-bundle.crt"] {
+	if len(anchors) == 0 || !bytes.Equal(anchors, again.Anchors().PEM) {
 		t.Error("the trust anchors differ after a restart")
 	}
-	if len(secret.Data["key.pem"]) == 0 || !bytes.Equal(secret.Data["crt.pem"], secret2.Data["crt.pem"]) {
+	if cert2, key2 := again.Issuer().PEM(); len(key) == 0 || !bytes.Equal(cert, cert2) || !bytes.Equal(key, key2) {
 		t.Error("the issuer differs after a restart")
-	}
-	if anchors.Name != "linkerd-identity-trust-roots" || secret.Name != "linkerd-identity-issuer" {
-		t.Errorf("objects are called %s and %s", anchors.Name, secret.Name)
 	}
 	again.stop()
 
 	later := run(t, clocktesting.NewFakeClock(start.Add(305*24*time.Hour)), func(c *identity.Config) { c.Files.Dir = f.dir })
-	_, renewed := later.Objects()
-	if bytes.Equal(secret.Data["crt.pem"], renewed.Data["crt.pem"]) {
+	if renewed, _ := later.Issuer().PEM(); bytes.Equal(cert, renewed) {
 		t.Error("an issuer with less than 61 days left was not renewed at start")
 	}
 	if _, err := later.Certify(t.Context(), request(t)); err != nil {
@@ -452,7 +448,7 @@ func TestFilesAreKept(t *testing.T) {
 	later.stop()
 
 	// A crash between the two writes of a renewal leaves a pair that does not fit.
-	if err := os.WriteFile(filepath.Join(f.dir, "issuer", "crt.pem"), secret.Data["crt.pem"], 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.dir, "issuer", "crt.pem"), cert, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	healed := run(t, clocktesting.NewFakeClock(start.Add(305*24*time.Hour)), func(c *identity.Config) { c.Files.Dir = f.dir })

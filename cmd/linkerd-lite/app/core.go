@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/dynamic"
@@ -33,7 +32,7 @@ import (
 )
 
 // coreListeners are the addresses of the control plane's APIs.
-var coreListeners = []string{"destination", "policy", "identity", "direct"}
+var coreListeners = []string{"destination", "policy", "identity", "shim-inbound"}
 
 // core is the control plane itself: what reads an API server, whichever it is,
 // and answers proxies.
@@ -67,19 +66,6 @@ func newCore(c core) (*core, error) {
 	}
 	c.state, c.graph = st, view.NewGraph(st)
 	return &c, nil
-}
-
-// newIdentity builds the certificate authority, kept in the data directory.
-func newIdentity(o *coreOptions, dataDir string, kube kubernetes.Interface, registry *prometheus.Registry, log *slog.Logger) (*identity.Service, error) {
-	return identity.New(identity.Config{
-		Files:                 identity.Files{Dir: filepath.Join(dataDir, "identity")},
-		ControlPlaneNamespace: o.controlPlaneNamespace,
-		TrustDomain:           o.trustDomain,
-		Reviews:               kube.AuthenticationV1().TokenReviews(),
-		Registerer:            registry,
-		Clock:                 clock.RealClock{},
-		Log:                   log.With("part", "identity"),
-	})
 }
 
 // parts are the core's parts. They wait for those named in after; writers may
@@ -240,7 +226,7 @@ func (c *core) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error) {
 	}
 	if c.identity != nil {
 		config.Issuer = c.identity
-		config.Inbound = c.listening("direct")
+		config.Inbound = c.listening("shim-inbound")
 		config.Services = append(config.Services, proxyshim.Service{
 			Port: linkerd.IdentityPort, ServerName: account("linkerd-identity"),
 			Naming: grpcserver.ControllerNaming, Listeners: c.listening("identity"),

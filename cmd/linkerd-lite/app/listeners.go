@@ -30,7 +30,7 @@ var listenerSpecs = []listenerSpec{
 	{name: "destination", address: "127.0.0.1:8086", usage: "address of the destination API", open: true},
 	{name: "policy", address: "127.0.0.1:8090", usage: "address of the policy API", open: true},
 	{name: "identity", address: "127.0.0.1:8080", usage: "address of the identity API", open: true},
-	{name: "direct", address: "127.0.0.1:4143", usage: "address of the control plane's inbound proxy port", open: true},
+	{name: "shim-inbound", address: "127.0.0.1:4143", usage: "address of the control plane's inbound proxy port", open: true},
 	{name: "admin", address: "127.0.0.1:9990", usage: "address of /live, /ready and /metrics"},
 }
 

@@ -3,9 +3,15 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"reflect"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -28,14 +34,46 @@ func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// ensureObjects writes the objects by which tools recognise a control plane.
-func (i *instance) ensureObjects(ctx context.Context, client *rest.Config, authority *identity.Service, hooks *webhook.Server) error {
+// objectsRecheck is how often the certificates among the control plane's
+// objects are compared with those in use.
+const objectsRecheck = 2 * time.Second
+
+// keepObjects writes the objects by which tools recognise a control plane, and
+// again whenever a certificate that is among them has been replaced.
+func (i *instance) keepObjects(ctx context.Context, ready func(), client *rest.Config, authority *identity.Service, hooks *webhook.Server) error {
 	writer, err := dynamic.NewForConfig(client)
 	if err != nil {
 		return err
 	}
+	written := i.controlPlane(authority, hooks)
+	if err := controlplane.Ensure(ctx, writer, written); err != nil {
+		return fmt.Errorf("objects of the control plane: %w", err)
+	}
+	ready()
+	ticker := time.NewTicker(objectsRecheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		current := i.controlPlane(authority, hooks)
+		if reflect.DeepEqual(current, written) {
+			continue
+		}
+		if err := controlplane.Ensure(ctx, writer, current); err != nil {
+			// What they are about works without them, and the next round tries again.
+			i.log.Warn("objects of the control plane not updated", "part", "objects", "error", err)
+			continue
+		}
+		written = current
+	}
+}
+
+// controlPlane describes the control plane as it is now.
+func (i *instance) controlPlane(authority *identity.Service, hooks *webhook.Server) controlplane.Config {
 	o := &i.options.core
-	_, issuer := authority.Objects()
 	config := controlplane.Config{
 		Namespace:       o.controlPlaneNamespace,
 		ClusterDomain:   o.clusterDomain,
@@ -49,15 +87,36 @@ func (i *instance) ensureObjects(ctx context.Context, client *rest.Config, autho
 		Version:         "stable-" + linkerdVersion,
 		ProxyVersion:    injector.DefaultProxyVersion,
 		TrustAnchors:    string(authority.Anchors().PEM),
-		Issuer:          &controlplane.KeyPair{Certificate: string(issuer.Data["crt.pem"]), Key: string(issuer.Data["key.pem"])},
+		Issuer:          keyPair(authority.Issuer().PEM()),
+		IssuerScheme:    i.options.identity.scheme,
+
+		IssuanceLifetime:   i.options.identity.lifetime,
+		ClockSkewAllowance: i.options.identity.clockSkew,
+
+		Destination: i.address("destination"),
+		Policy:      i.address("policy"),
+		Identity:    i.address("identity"),
+	}
+	if hooks != nil {
+		config.Webhooks = keyPair(hooks.KeyPair())
 	}
 	if i.options.has(partControllers) && i.options.has(partKubelet) {
 		config.Replicas = 1
 	}
-	if err := controlplane.Ensure(ctx, writer, config); err != nil {
-		return fmt.Errorf("objects of the control plane: %w", err)
+	return config
+}
+
+func keyPair(cert, key []byte) *controlplane.KeyPair {
+	return &controlplane.KeyPair{Certificate: string(cert), Key: string(key)}
+}
+
+// address is where a listener is, the zero value if there is none.
+func (i *instance) address(name string) netip.AddrPort {
+	l, ok := i.listeners[name]
+	if !ok {
+		return netip.AddrPort{}
 	}
-	return nil
+	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // newSyncer builds the syncer of the directories.
@@ -85,11 +144,29 @@ func (i *instance) newSyncer(client *rest.Config, dirs []string) (*manifests.Syn
 		Base:       base,
 		Out:        i.out,
 		Log:        i.log.With("part", "manifests"),
+
+		StatusOwners: i.options.statusOwners(),
 	}
 	if i.options.has(partWebhooks) {
 		config.Check = i.checkManifest
 	}
 	return manifests.New(config), nil
+}
+
+// statusOwners are the kinds whose status is written by a part that runs. That
+// of the others is the manifests' to say.
+func (o *clusterOptions) statusOwners() map[schema.GroupKind]string {
+	owners := manifests.DefaultStatusOwners()
+	maps.DeleteFunc(owners, func(_ schema.GroupKind, owner string) bool {
+		switch owner {
+		case manifests.StatusByPolicyWriter:
+			return !o.has(partCore) || !o.has(partStatus)
+		case manifests.StatusByController, manifests.StatusByNamespaceController:
+			return !o.has(partControllers)
+		}
+		return false
+	})
+	return owners
 }
 
 // checkManifest asks the same functions as the webhooks, so that a fault is

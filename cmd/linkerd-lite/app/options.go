@@ -106,6 +106,7 @@ var optionalParts = []string{partControllers, partGC, partKubelet, partInjector,
 // clusterOptions are the flags of the cluster that `up` makes.
 type clusterOptions struct {
 	core        coreOptions
+	identity    identityOptions
 	dirs        []string
 	dataDir     string
 	ephemeral   bool
@@ -126,6 +127,7 @@ type clusterOptions struct {
 
 func (o *clusterOptions) addFlags(flags *pflag.FlagSet) {
 	o.core.addFlags(flags)
+	o.identity.addFlags(flags)
 	addDataDirFlag(flags, &o.dataDir)
 	flags.BoolVar(&o.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
 	flags.BoolVar(&o.noFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")
@@ -146,6 +148,9 @@ func (o *clusterOptions) has(part string) bool { return !slices.Contains(o.witho
 
 func (o *clusterOptions) complete() error {
 	if err := o.core.complete(); err != nil {
+		return err
+	}
+	if err := o.identity.complete(); err != nil {
 		return err
 	}
 	for _, part := range o.without {

@@ -23,6 +23,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
 // stopTimeout bounds the stop; parts that take longer are named.
@@ -211,11 +212,13 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 		return nil, err
 	}
 	add("crds", keeper.Run, "apiserver")
-	authority, err := newIdentity(&o.core, i.dir.Path(), kube, i.registry, i.log)
+	recorder := &events{client: kube.CoreV1(), source: identity.EventSource}
+	authority, err := i.newIdentity(kube, recorder)
 	if err != nil {
 		return nil, err
 	}
-	add("identity", authority.Run, "apiserver")
+	add("events", recorder.Run, "apiserver")
+	add("identity", authority.Run, "events")
 	var controlPlane *core
 	if o.has(partCore) {
 		if controlPlane, err = newCore(core{
@@ -242,8 +245,8 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	} else {
 		add("admission", hooks.registrar.Run, "crds")
 	}
-	task("objects", func(ctx context.Context, _ func()) error {
-		return i.ensureObjects(ctx, client, authority, hooks.server)
+	add("objects", func(ctx context.Context, ready func()) error {
+		return i.keepObjects(ctx, ready, client, authority, hooks.server)
 	}, "admission", "identity")
 
 	// Manifests: last, so that what they hold meets the whole cluster.
