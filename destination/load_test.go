@@ -125,6 +125,7 @@ func loadIP(service, i int) string {
 type loadServer struct {
 	*loadCluster
 	server *Server
+	calls  *calls
 	graph  *view.Graph
 	addr   string
 	stop   func()
@@ -148,7 +149,8 @@ func startLoadServer(shape loadShape) (*loadServer, error) {
 	if l.server, err = New(config); err != nil {
 		return nil, err
 	}
-	pb.RegisterDestinationServer(serving, l.server)
+	l.calls = &calls{DestinationServer: l.server}
+	pb.RegisterDestinationServer(serving, l.calls)
 	listener, err := stdnet.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -182,6 +184,10 @@ func serveLoad(text string) error {
 		case "gc":
 			runtime.GC()
 			debug.FreeOSMemory()
+		case "idle":
+			for next := l.calls.news.wait(); !l.server.nothingHeld(); next = l.calls.news.wait() {
+				<-next
+			}
 		case "slice":
 			service, _ := strconv.Atoi(words[1])
 			count, _ := strconv.Atoi(words[2])
@@ -231,6 +237,9 @@ type loadRun struct {
 	conns  []*grpc.ClientConn
 	all    []*loadStream
 	closed sync.WaitGroup
+	// heard has news when a stream has had a message.
+	heard  news
+	filled atomic.Int64
 }
 
 // loadStream counts what comes; it decodes no more than it must.
@@ -308,15 +317,13 @@ func (r *loadRun) open() time.Duration {
 		s := &loadStream{service: i % r.shape.Services}
 		r.all = append(r.all, s)
 		request := getRequest(fmt.Sprintf("svc-%d.load.svc.cluster.local:80", s.service), fmt.Sprintf(`{"ns":"load","nodeName":"node-%d","pod":"client"}`, i/r.shape.Services%r.shape.Nodes))
-		r.closed.Go(func() { s.run(r.conns[i%len(r.conns)], request) })
+		r.closed.Go(func() { s.run(r.conns[i%len(r.conns)], request, r) })
 	}
-	soon(r.tb, "every stream is filled", func() bool {
-		return !slices.ContainsFunc(r.all, func(s *loadStream) bool { return s.msgs.Load() == 0 })
-	})
+	r.heard.until(r.tb, "every stream is filled", func() bool { return r.filled.Load() == int64(r.shape.Streams) })
 	return time.Since(start)
 }
 
-func (s *loadStream) run(conn *grpc.ClientConn, request []byte) {
+func (s *loadStream) run(conn *grpc.ClientConn, request []byte, r *loadRun) {
 	client, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true}, pb.Destination_Get_FullMethodName)
 	if err != nil {
 		return
@@ -327,8 +334,11 @@ func (s *loadStream) run(conn *grpc.ClientConn, request []byte) {
 	var message []byte
 	for client.RecvMsg(&message) == nil {
 		s.bytes.Add(int64(len(message)))
-		s.msgs.Add(1)
+		if s.msgs.Add(1) == 1 {
+			r.filled.Add(1)
+		}
 		s.last.Store(time.Now().UnixNano())
+		r.heard.tell()
 	}
 }
 
@@ -346,7 +356,7 @@ func (r *loadRun) change(n int) time.Duration {
 	}
 	at := r.tell(fmt.Sprintf("slice %d %d", service, count)).At
 	var last int64
-	soon(r.tb, "every subscriber knows", func() bool {
+	r.heard.until(r.tb, "every subscriber knows", func() bool {
 		last = 0
 		for _, s := range subscribers {
 			heard := s.last.Load()
@@ -432,7 +442,7 @@ func TestStreamMemory(t *testing.T) {
 	for _, c := range r.conns {
 		c.Close()
 	}
-	soon(t, "all streams are gone", func() bool { return r.tell("stat").Views == 0 })
+	r.tell("idle")
 	if kept := r.tell("gc").HeapLive - before.HeapLive; kept > 2<<20 {
 		t.Errorf("%d KiB are kept", kept/1024)
 	}

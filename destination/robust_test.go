@@ -149,7 +149,8 @@ func TestStop(t *testing.T) {
 			t.Fatalf("stream %d ended with %v", i, err)
 		}
 	}
-	soon(t, "all streams are gone", func() bool { return l.server.nothingHeld() && runtime.NumGoroutine() < goroutines+20 })
+	l.calls.news.until(t, "all streams are gone", l.server.nothingHeld)
+	goroutinesEnd(t, goroutines+20)
 }
 
 // nothingHeld tells whether nothing is held for streams.
@@ -195,14 +196,14 @@ func TestShortStreamsLeaveNothing(t *testing.T) {
 		group.Wait()
 	}
 	round(500) // what is made once
-	soon(t, "the first streams are gone", l.server.nothingHeld)
+	l.calls.news.until(t, "the first streams are gone", l.server.nothingHeld)
 	heap, goroutines := heapLive(), runtime.NumGoroutine()
 	round(10000)
-	soon(t, "all streams are gone", l.server.nothingHeld)
+	l.calls.news.until(t, "all streams are gone", l.server.nothingHeld)
 	if n := l.graph.Size(); n != 0 {
 		t.Errorf("views depend on %d topics", n)
 	}
-	soon(t, "all goroutines are gone", func() bool { return runtime.NumGoroutine() <= goroutines+5 })
+	goroutinesEnd(t, goroutines+5)
 	if grown := heapLive() - heap; grown > 1<<20 {
 		t.Errorf("the heap has grown by %d KiB", grown/1024)
 	}
@@ -244,22 +245,25 @@ func TestStreamsDuringServerChanges(t *testing.T) {
 	group.Wait()
 	close(stop)
 	toggling.Wait()
-	soon(t, "all streams are gone", l.server.nothingHeld)
+	l.calls.news.until(t, "all streams are gone", l.server.nothingHeld)
 	// What remains is what a last look shows.
 	opaque := decode(t, serverYAML("s", "{}", "8080", "opaque"), &policyv1beta3.Server{})
 	opaque.Namespace = "load"
 	put(l.loadCluster, state.Servers, opaque)
 	held := map[string]string{}
 	stream := openGet(t, client, 0, "node-0")
-	soon(t, "the last change is seen", func() bool {
+	for receive(t, stream, held); !allOpaque(held); {
 		receive(t, stream, held)
-		for _, what := range held {
-			if !strings.HasPrefix(what, "opaque") {
-				return false
-			}
+	}
+}
+
+func allOpaque(held map[string]string) bool {
+	for _, what := range held {
+		if !strings.HasPrefix(what, "opaque") {
+			return false
 		}
-		return true
-	})
+	}
+	return true
 }
 
 // B01: what a blocked stream holds on to are shared bytes and one snapshot.

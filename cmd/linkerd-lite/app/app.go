@@ -69,6 +69,7 @@ APIs that Linkerd's proxies dial.`,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
 	}
+	root.SetVersionTemplate(versionText())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exitError{code: exitUsage, err: fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -32,6 +33,7 @@ type coreOptions struct {
 	allowL5dHeaders       bool
 	meshedHTTP2Params     string
 	enablePprof           bool
+	linkerd               linkerdFlags
 }
 
 // Values of --outbound-transport-mode.
@@ -58,9 +60,16 @@ func (o *coreOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.allowL5dHeaders, "allow-l5d-request-headers", false, "let requests set timeouts and retries by l5d-* headers")
 	flags.StringVar(&o.meshedHTTP2Params, "meshed-http2-client-params", linkerd.DefaultMeshedHTTP2Params, "HTTP/2 parameters for clients of meshed endpoints, as JSON")
 	flags.BoolVar(&o.enablePprof, "enable-pprof", false, "serve /debug/pprof on the admin address")
+	o.linkerd.addFlags(flags)
 }
 
 func (o *coreOptions) complete() error {
+	if err := o.linkerd.complete(); err != nil {
+		return err
+	}
+	if o.enableIPv6 && !o.enableEndpointSlices {
+		return errors.New("--enable-ipv6 and --enable-endpoint-slices=false exclude each other") // D148
+	}
 	if o.trustDomain == "" {
 		o.trustDomain = o.clusterDomain
 	}
@@ -128,6 +137,7 @@ type clusterOptions struct {
 func (o *clusterOptions) addFlags(flags *pflag.FlagSet) {
 	o.core.addFlags(flags)
 	o.identity.addFlags(flags)
+	o.core.linkerd.addKubeconfig(flags)
 	addDataDirFlag(flags, &o.dataDir)
 	flags.BoolVar(&o.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
 	flags.BoolVar(&o.noFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")

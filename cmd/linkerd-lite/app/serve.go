@@ -28,8 +28,9 @@ func newServeCommand() *cobra.Command {
 		write      bool
 	)
 	cmd := &cobra.Command{
-		Use:   "serve --kubeconfig FILE [flags]",
-		Short: "Serve the control plane's APIs from any API server",
+		Version: programVersion(),
+		Use:     "serve --kubeconfig FILE [flags]",
+		Short:   "Serve the control plane's APIs from any API server",
 		Long: `Serve destination and policy from the API server of a kubeconfig, with the code that
 up runs, and nothing else: no API server, no controllers, no manifests, no identity.
 
@@ -44,6 +45,7 @@ workloads, status of policies) take turns under a Lease.`,
 			if err != nil {
 				return &exitError{code: exitUsage, err: err}
 			}
+			options.linkerd.warn(cmd.Flags(), log)
 			s := &serve{options: &options, log: log, kubeconfig: kubeconfig, write: write, out: cmd.ErrOrStderr()}
 			return s.run(cmd.Context())
 		},

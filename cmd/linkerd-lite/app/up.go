@@ -31,8 +31,9 @@ func newUpCommand() *cobra.Command {
 		dryRun  bool
 	)
 	cmd := &cobra.Command{
-		Use:   "up [DIR...] [flags] [-- COMMAND [ARG...]]",
-		Short: "Run a cluster with the manifests of these directories, until Ctrl-C or until COMMAND ends",
+		Version: programVersion(),
+		Use:     "up [DIR...] [flags] [-- COMMAND [ARG...]]",
+		Short:   "Run a cluster with the manifests of these directories, until Ctrl-C or until COMMAND ends",
 		Long: `Run a cluster in this process, apply the manifests in each DIR and follow their changes.
 
 With -- COMMAND, COMMAND is started once everything has settled, with KUBECONFIG and
@@ -60,6 +61,7 @@ the cluster stops, and the exit code is COMMAND's.`,
 			if err != nil {
 				return &exitError{code: exitUsage, err: err}
 			}
+			options.core.linkerd.warn(cmd.Flags(), log)
 			up := &up{
 				options: &options,
 				log:     log,

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -20,14 +21,19 @@ func programVersion() string {
 	return "(devel)"
 }
 
+// versionText is what the command version and the flag --version print.
+func versionText() string {
+	return fmt.Sprintf("linkerd-lite: %s\nLinkerd:      %s\nKubernetes:   %s\nGo:           %s\n",
+		programVersion(), linkerdVersion, apiserver.KubernetesVersion(), runtime.Version())
+}
+
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of this program and of what it stands for",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "linkerd-lite: %s\nLinkerd:      %s\nKubernetes:   %s\nGo:           %s\n",
-				programVersion(), linkerdVersion, apiserver.KubernetesVersion(), runtime.Version())
+			_, err := io.WriteString(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}

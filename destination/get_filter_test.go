@@ -1,0 +1,90 @@
+package destination
+
+import (
+	"testing"
+)
+
+func TestGetFamilies(t *testing.T) {
+	noIPv6 := func(c *Config) { c.EnableIPv6 = false }
+	four := sliceYAML("v4", 8989, "10.0.0.19 name1-1")
+	six := slice6YAML("v6", 8989, "2001:db8::94 name1-1")
+	dual := objects(four, six)
+	for _, sc := range []scenario{
+		{name: "D38, D39, D40, D41, B12", before: dual, steps: []step{
+			{want: []string{"A [2001:db8::94]:8989"}},
+			{remove: []string{"EndpointSlice/ns/v6"}, want: []string{"A 10.0.0.19:8989", "R [2001:db8::94]:8989"}},
+			{apply: []string{six}, want: []string{"A [2001:db8::94]:8989", "R 10.0.0.19:8989"}},
+			{apply: []string{sliceYAML("v4-too", 8989, "10.0.0.19 name1-1")}},
+			{remove: []string{"EndpointSlice/ns/v4-too"}},
+			{remove: []string{"EndpointSlice/ns/v4"}},
+		}},
+		{name: "D42", edit: noIPv6, before: objects(six), steps: []step{{}}},
+		{name: "B12 IPv6 off", edit: noIPv6, before: dual, steps: []step{{want: []string{"A 10.0.0.19:8989"}}, {apply: []string{six}}, {apply: []string{four}}}},
+		{name: "D43", edit: noIPv6, before: []string{web[0], slice6YAML("v6", 8989, "2001:db8::94")}, steps: []step{{want: []string{"A [2001:db8::94]:8989"}}}},
+		{name: "D44", token: "n1", before: objects(nodeYAML("n1", "a"), sliceYAML("v4", 8989, "10.0.0.19 name1-1, "+hint("a")), slice6YAML("v6", 8989, "2001:db8::94 name1-1, "+hint("b"))),
+			steps: []step{{want: []string{"A 10.0.0.19:8989"}}}},
+	} {
+		t.Run(sc.name, sc.run)
+	}
+}
+
+func TestGetZones(t *testing.T) {
+	hinted := sliceYAML("a", 8989, "10.0.0.1, "+hint("a"), "10.0.0.2, "+hint("b"))
+	nodes := []string{web[0], nodeYAML("na", "a"), nodeYAML("nb", "b"), nodeYAML("nc", "c"), nodeYAML("nz", "")}
+	with := func(more ...string) []string { return append(append([]string{}, nodes...), more...) }
+	for _, sc := range []scenario{
+		{name: "D45", before: with(hinted), token: "na", steps: []step{
+			{want: []string{"A 10.0.0.1:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.1, "+hint("a"))}},
+		}},
+		{name: "D46, B14", before: with(hinted), token: "na", steps: []step{
+			{want: []string{"A 10.0.0.1:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.1, "+hint("a"), "10.0.0.2")}, want: []string{"A 10.0.0.2:8989"}},
+			{apply: []string{hinted}, want: []string{"R 10.0.0.2:8989"}},
+		}},
+		{name: "D47 unknown node", before: with(hinted), token: "nx", steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
+		{name: "D47 node without zone", before: with(hinted), token: "nz", steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
+		{name: "D47 no token", before: with(hinted), steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
+		{name: "D48", before: with(hinted), token: "nc", steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
+		{name: "B18 a node that is cached later", before: []string{web[0], hinted}, token: "na", steps: []step{
+			{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}},
+			{apply: []string{nodeYAML("na", "a")}, want: []string{"R 10.0.0.2:8989"}},
+			{apply: []string{nodeYAML("na", "b")}, want: []string{"A 10.0.0.2:8989", "R 10.0.0.1:8989"}},
+			{remove: []string{"Node//na"}, want: []string{"A 10.0.0.1:8989"}},
+		}},
+		{name: "several hints", before: with(sliceYAML("a", 8989, "10.0.0.1, hints: {forZones: [{name: c}, {name: a}]}", "10.0.0.2, "+hint("b"))), token: "na", steps: []step{
+			{want: []string{"A 10.0.0.1:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.1, hints: {forZones: [{name: a}, {name: c}]}", "10.0.0.2, "+hint("b"))}},
+		}},
+	} {
+		t.Run(sc.name, sc.run)
+	}
+}
+
+func TestGetTrafficPolicy(t *testing.T) {
+	local := serviceYAML("name1", "{port: 8989}", "  internalTrafficPolicy: Local")
+	pods := []string{podYAML("p1", "10.0.0.1", onNode("n1")), podYAML("p2", "10.0.0.2", onNode("n2")), podYAML("p3", "10.0.0.3", onNode("n1")), workloadYAML("vm", "10.0.0.4", "")}
+	slice := sliceYAML("a", 8989, "10.0.0.1 p1", "10.0.0.2 p2", "10.0.0.3 p3")
+	with := func(more ...string) []string { return append(append([]string{local}, pods...), more...) }
+	for _, sc := range []scenario{
+		{name: "D49, D50, B13", before: with(slice), token: "n1", steps: []step{
+			{want: []string{"A 10.0.0.1:8989 10.0.0.3:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.1 p1", "10.0.0.3 p3")}},
+			{apply: []string{slice}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.1 p1", "10.0.0.2 p2")}, want: []string{"R 10.0.0.3:8989"}},
+			{apply: []string{serviceYAML("name1", "{port: 8989}")}, want: []string{"A 10.0.0.2:8989"}},
+			{apply: []string{local}, want: []string{"R 10.0.0.2:8989"}},
+		}},
+		{name: "D51", before: with(slice), steps: []step{{}}},
+		{name: "D51 on the switch", before: append([]string{web[0], slice}, pods...), steps: []step{
+			{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989 10.0.0.3:8989"}},
+			{apply: []string{local}, want: []string{"R 10.0.0.1:8989 10.0.0.2:8989 10.0.0.3:8989"}},
+		}},
+		{name: "D52", before: with(sliceYAML("a", 8989, "10.0.0.1 p1, "+hint("z"), "10.0.0.4 ew:vm", "10.0.0.5")), token: "n1", steps: []step{{want: []string{"A 10.0.0.1:8989"}}}},
+		{name: "a Pod that is bound later", before: []string{local, podYAML("p1", "10.0.0.1"), sliceYAML("a", 8989, "10.0.0.1 p1")}, token: "n1", steps: []step{
+			{}, {apply: pods[:1], want: []string{"A 10.0.0.1:8989"}},
+		}},
+	} {
+		t.Run(sc.name, sc.run)
+	}
+}

@@ -1,0 +1,204 @@
+package destination
+
+import (
+	"testing"
+)
+
+func TestGetPorts(t *testing.T) {
+	for _, sc := range []scenario{
+		{
+			name:   "D16 targetPort is not read",
+			before: []string{serviceYAML("name1", "{port: 8989, targetPort: port1}"), web[1], sliceYAML("a", 8990, "10.0.0.12 name1-1")},
+			steps:  []step{{want: []string{"A 10.0.0.12:8990"}}},
+		},
+		{
+			name:   "D17",
+			before: []string{serviceYAML("name1", "{name: app, port: 7778}"), web[1], sliceOf("name1", "a", "IPv4", "[{name: other, port: 1}, {name: app, port: 7779}]", "10.0.0.12 name1-1")},
+			path:   "name1.ns.svc.cluster.local:7778",
+			steps:  []step{{want: []string{"A 10.0.0.12:7779"}}},
+		},
+		{
+			name:   "D20",
+			before: objects(sliceOf("name1", "a", "IPv4", "null", "10.0.0.12 name1-1")),
+			steps:  []step{{}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}}},
+		},
+		{
+			name:   "D 1.6 numeric target needs a port list, even an empty one",
+			before: objects(sliceOf("name1", "a", "IPv4", "[]", "10.0.0.12 name1-1"), sliceOf("name1", "b", "IPv4", "null", "10.0.0.13")),
+			path:   "name1.ns.svc.cluster.local:7000",
+			steps:  []step{{want: []string{"A 10.0.0.12:7000"}}},
+		},
+		{
+			name:   "D 1.6 a slice port without a number is no match",
+			before: objects(sliceOf("name1", "a", "IPv4", "[{name: ''}]", "10.0.0.12 name1-1")),
+			steps:  []step{{}},
+		},
+		{
+			name:   "D21",
+			before: []string{serviceYAML("name1", "{name: a, port: 80}"), web[1], sliceOf("name1", "a", "IPv4", "[{name: a, port: 8080}, {name: b, port: 8081}]", "10.0.0.12 name1-1")},
+			path:   "name1.ns.svc.cluster.local",
+			steps: []step{
+				{want: []string{"A 10.0.0.12:8080"}},
+				{apply: []string{serviceYAML("name1", "{name: b, port: 80}")}, want: []string{"A 10.0.0.12:8081", "R 10.0.0.12:8080"}},
+			},
+		},
+		{
+			name:   "D22",
+			before: objects(sliceYAML("a", 8080, "10.0.0.12 name1-1")),
+			steps: []step{
+				{want: []string{"A 10.0.0.12:8080"}},
+				{apply: []string{sliceYAML("a", 9090, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:9090", "R 10.0.0.12:8080"}},
+			},
+		},
+		{
+			name: "D23",
+			before: []string{serviceYAML("name1", "{name: a, port: 80}"),
+				sliceOf("name1", "a", "IPv4", "[{name: a, port: 8080}, {name: b, port: 8081}]", "10.0.0.12"),
+				sliceOf("name1", "b", "IPv4", "[{name: a, port: 8080}, {name: b, port: 8081}]", "10.0.0.13")},
+			path: "name1.ns.svc.cluster.local",
+			steps: []step{
+				{want: []string{"A 10.0.0.12:8080 10.0.0.13:8080"}},
+				{apply: []string{serviceYAML("name1", "{name: b, port: 80}")}, want: []string{"A 10.0.0.12:8081 10.0.0.13:8081", "R 10.0.0.12:8080 10.0.0.13:8080"}},
+			},
+		},
+		{
+			name: "B09 a slice without the named port has no endpoints for it",
+			before: []string{serviceYAML("name1", "{name: http, port: 8989}, {name: admin, port: 9000}"),
+				podYAML("a", "10.0.0.12"), podYAML("b", "10.0.0.13"),
+				sliceOf("name1", "s1", "IPv4", "[{name: http, port: 8080}, {name: admin, port: 9001}]", "10.0.0.12 a"),
+				sliceOf("name1", "s2", "IPv4", "[{name: admin, port: 9001}]", "10.0.0.12 a", "10.0.0.13 b")},
+			steps: []step{{want: []string{"A 10.0.0.12:8080"}}},
+		},
+	} {
+		t.Run(sc.name, sc.run)
+	}
+}
+
+func TestGetEndpointsMode(t *testing.T) {
+	endpointsMode := func(c *Config) { c.EnableEndpointSlices, c.EnableIPv6 = false, false }
+	ref := func(pod string) string { return ", targetRef: {kind: Pod, namespace: ns, name: " + pod + "}" }
+	before := []string{
+		serviceYAML("name1", "{name: port1, port: 8989}, {name: port2, port: 8990}"), podYAML("a", "10.0.0.1"), podYAML("b", "10.0.0.2"),
+		"kind: Endpoints\nmetadata: {namespace: ns, name: name1}\nsubsets:\n" +
+			"- {addresses: [{ip: 10.0.0.1" + ref("a") + "}, {ip: 10.0.0.2" + ref("b") + "}], ports: [{name: port1, port: 8989}]}\n" +
+			"- {addresses: [{ip: 10.0.0.1" + ref("a") + "}], notReadyAddresses: [{ip: 10.0.0.2" + ref("b") + "}], ports: [{name: port2, port: 8990}]}\n",
+	}
+	empty := "kind: Endpoints\nmetadata: {namespace: ns, name: name1}\n"
+	for _, sc := range []scenario{
+		{name: "D18", edit: endpointsMode, before: before, steps: []step{
+			{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}},
+			{apply: []string{empty}, want: []string{"R 10.0.0.1:8989 10.0.0.2:8989"}},
+			{apply: before[3:], want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}},
+			{remove: []string{"Endpoints/ns/name1"}, want: []string{"R 10.0.0.1:8989 10.0.0.2:8989"}},
+		}},
+		{name: "D19", edit: endpointsMode, before: before, path: "name1.ns.svc.cluster.local:8990", steps: []step{{want: []string{"A 10.0.0.1:8990"}}}},
+		{name: "D 1.8 other kinds are dropped, slices are not read", edit: endpointsMode, before: []string{
+			serviceYAML("name1", "{port: 8989}"),
+			"kind: Endpoints\nmetadata: {namespace: ns, name: name1}\nsubsets: [{addresses: [{ip: 10.0.0.1, targetRef: {kind: Node, name: n}}, {ip: 10.0.0.2}], ports: [{port: 8989}]}]\n",
+		}, steps: []step{{want: []string{"A 10.0.0.2:8989"}}}},
+	} {
+		t.Run(sc.name, sc.run)
+	}
+}
+
+func TestGetSlices(t *testing.T) {
+	two := objects(podYAML("name1-2", "10.0.0.13"), podYAML("name1-3", "10.0.0.14"))
+	three := sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.13 name1-2", "10.0.0.14 name1-3")
+	owned := "kind: EndpointSlice\nmetadata: {namespace: ns, name: owned, ownerReferences: [{kind: Service, name: name1}]}\naddressType: IPv4\nports: [{name: '', port: 8989}]\nendpoints: [{addresses: [10.0.0.20]}]\n"
+	orphan := "kind: EndpointSlice\nmetadata: {namespace: ns, name: owned}\naddressType: IPv4\nports: [{name: '', port: 8989}]\nendpoints: [{addresses: [10.0.0.20]}]\n"
+	for _, sc := range []scenario{
+		{name: "D10", before: web, steps: []step{{}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}}}},
+		{name: "D11", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: false}")), steps: []step{
+			{},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: true}")}, want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: false}")}, want: []string{"R 10.0.0.12:8989"}},
+		}},
+		{name: "D12", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {terminating: true, serving: true}")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}}},
+		{name: "D24, B4", before: append(objects(), three), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{two[2]}, want: []string{"A 10.0.0.13:8989"}},
+			{apply: []string{two[3]}, want: []string{"A 10.0.0.14:8989"}},
+		}},
+		{name: "D26", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("b", 8989, "10.0.0.13 name1-2")}, want: []string{"A 10.0.0.13:8989"}},
+		}},
+		{name: "D27", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.13 name1-2")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989"}},
+			{apply: []string{sliceYAML("b", 8989, "10.0.0.13 name1-2")}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}},
+		}},
+		{name: "D28", before: append(append([]string{}, two...), three), steps: []step{
+			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989 10.0.0.14:8989"}},
+			{remove: []string{"Pod/ns/name1-1"}, want: []string{"R 10.0.0.12:8989"}},
+			{remove: []string{"Pod/ns/name1-2"}, want: []string{"R 10.0.0.13:8989"}},
+			{remove: []string{"EndpointSlice/ns/a"}, want: []string{"R 10.0.0.14:8989"}},
+		}},
+		{name: "D29, B05", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1"), sliceYAML("b", 8989, "10.0.0.13 name1-2")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989"}},
+			{remove: []string{"EndpointSlice/ns/b"}, want: []string{"R 10.0.0.13:8989"}},
+		}},
+		{name: "D30", before: objects(orphan), steps: []step{{}, {apply: []string{orphan}}}},
+		{name: "D31", before: web, steps: []step{{}, {apply: []string{owned}, want: []string{"A 10.0.0.20:8989"}}, {apply: []string{orphan}, want: []string{"R 10.0.0.20:8989"}}}},
+		{name: "D34", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}}}},
+		{name: "D35, D36 a change that shows is sent at once", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{podYAML("name1-1", "10.0.0.12", annotated("config.linkerd.io/opaque-ports", "8989"))}, want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}},
+		}},
+		{name: "D35, D36 one that does not is silent", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{podYAML("name1-1", "10.0.0.12", annotated("example.org/note", "x"))}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}},
+		}},
+		{name: "D37", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, "+hint("a"))}, want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}},
+		}},
+		{name: "D25, B03", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.13 name1-2")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989"}},
+			{remove: []string{"Pod/ns/name1-1"}, want: []string{"R 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.13 name1-2")}},
+		}},
+		{name: "D 1.7 every address of an endpoint counts", before: []string{web[0],
+			"kind: EndpointSlice\nmetadata: {namespace: ns, name: a, labels: {kubernetes.io/service-name: name1}}\naddressType: IPv4\nports: [{port: 8989}]\nendpoints: [{addresses: [10.0.0.1, 10.0.0.2]}]\n"},
+			steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
+		{name: "D 1.7 two Pods of one address", before: objects(podYAML("twin", "10.0.0.12"), sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.12 twin")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 twin")}, want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989)}, want: []string{"R 10.0.0.12:8989"}},
+		}},
+		{name: "D 1.12 an address that is none", before: []string{web[0], sliceOf("name1", "a", "FQDN", "[{port: 8989}]", "example.org"), sliceYAML("b", 8989, "10.0.0.2")},
+			steps: []step{{want: []string{"A 10.0.0.2:8989"}}, {remove: []string{"EndpointSlice/ns/a"}}}},
+		{name: "B06 a slice re-created for a Pod of a new address", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1, zone: a")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{remove: []string{"EndpointSlice/ns/a"}, want: []string{"R 10.0.0.12:8989"}},
+			{apply: []string{podYAML("name1-1", "10.0.0.99"), sliceYAML("a", 8989, "10.0.0.99 name1-1, zone: b")}, want: []string{"A 10.0.0.99:8989"}},
+			{apply: []string{sliceYAML("a", 8989)}, want: []string{"R 10.0.0.99:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.99 name1-1, zone: b")}, want: []string{"A 10.0.0.99:8989"}},
+		}},
+		{name: "B17 a selector that flips", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.13 name1-2")}, want: []string{"A 10.0.0.13:8989", "R 10.0.0.12:8989"}},
+		}},
+	} {
+		t.Run(sc.name, sc.run)
+	}
+}
+
+// A slice whose label moves it to another Service (D section 7.2, B21).
+func TestGetSliceChangesService(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		c.apply(serviceYAML("other", "{port: 8989}"))
+		old, next := c.get(name1), c.get("other.ns.svc.cluster.local:8989")
+		old.want("A 10.0.0.12:8989")
+		next.want()
+		c.apply(sliceOf("other", "n1-v4", "IPv4", "[{name: '', port: 8989}]", "10.0.0.12 name1-1"))
+		old.want("R 10.0.0.12:8989")
+		if got := labelText(next.take()[0].GetAdd().MetricLabels); got != "namespace=ns service=other" {
+			t.Errorf("set labels %q", got)
+		}
+	})
+}
