@@ -17,10 +17,11 @@ const killDelay = 2 * time.Second
 
 // apiEnv are the variables that tell COMMAND where what is served.
 var apiEnv = map[string]string{
-	"LINKERD_LITE_DESTINATION_ADDR": "destination",
-	"LINKERD_LITE_POLICY_ADDR":      "policy",
-	"LINKERD_LITE_IDENTITY_ADDR":    "identity",
-	"LINKERD_LITE_ADMIN_ADDR":       "admin",
+	"LINKERD_LITE_DESTINATION_ADDR":  "destination",
+	"LINKERD_LITE_POLICY_ADDR":       "policy",
+	"LINKERD_LITE_IDENTITY_ADDR":     "identity",
+	"LINKERD_LITE_ADMIN_ADDR":        "admin",
+	"LINKERD_LITE_SHIM_INBOUND_ADDR": "shim-inbound",
 }
 
 // runCommand runs COMMAND on our terminal, stops the instance when it has

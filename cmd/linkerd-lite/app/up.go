@@ -37,7 +37,7 @@ func newUpCommand() *cobra.Command {
 		Long: `Run a cluster in this process, apply the manifests in each DIR and follow their changes.
 
 With -- COMMAND, COMMAND is started once everything has settled, with KUBECONFIG and
-LINKERD_LITE_{DESTINATION,POLICY,IDENTITY,ADMIN}_ADDR in its environment; when it ends,
+LINKERD_LITE_{DESTINATION,POLICY,IDENTITY,ADMIN,SHIM_INBOUND}_ADDR in its environment; when it ends,
 the cluster stops, and the exit code is COMMAND's.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dirs, command := args, []string(nil)
