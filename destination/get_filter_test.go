@@ -28,6 +28,37 @@ func TestGetFamilies(t *testing.T) {
 	}
 }
 
+// Slices of both families are applied again and again, in both orders.
+func TestGetDualStackIsStable(t *testing.T) {
+	four, six := sliceYAML("web-4", 8989, "10.0.0.19 name1-1"), slice6YAML("web-6", 8989, "2001:db8::94 name1-1")
+	for _, test := range []struct {
+		name string
+		ipv6 bool
+		want string
+	}{{"B12 IPv6 on", true, "A [2001:db8::94]:8989"}, {"B12 IPv6 off", false, "A 10.0.0.19:8989"}} {
+		t.Run(test.name, func(t *testing.T) {
+			config := testConfig()
+			config.EnableIPv6 = test.ipv6
+			bubble(t, config, func(t *testing.T, c *cluster) {
+				c.apply(objects(four, six)...)
+				s := c.get(name1)
+				s.want(test.want)
+				for i := range 20 {
+					c.apply([]string{four, six}[i%2], []string{six, four}[i%2])
+					s.want()
+					c.get(name1).want(test.want)
+				}
+				c.remove("EndpointSlice/ns/web-6")
+				if test.ipv6 {
+					s.want("A 10.0.0.19:8989", "R [2001:db8::94]:8989")
+				} else {
+					s.want()
+				}
+			})
+		})
+	}
+}
+
 func TestGetZones(t *testing.T) {
 	hinted := sliceYAML("a", 8989, "10.0.0.1, "+hint("a"), "10.0.0.2, "+hint("b"))
 	nodes := []string{web[0], nodeYAML("na", "a"), nodeYAML("nb", "b"), nodeYAML("nc", "c"), nodeYAML("nz", "")}

@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -41,6 +42,65 @@ func TestGetServers(t *testing.T) {
 	} {
 		t.Run(sc.name, sc.run)
 	}
+}
+
+// Many Servers that have no effect are all touched at once.
+func TestServersWithoutEffectAreSilent(t *testing.T) {
+	t.Run("B32", func(t *testing.T) {
+		bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+			c.base()
+			c.apply(workloadYAML("vm", "10.0.0.20", ""))
+			touch := func(label string) {
+				for i := range 300 {
+					selector := []string{"podSelector", "externalWorkloadSelector"}[i%2]
+					c.put(fmt.Sprintf("kind: Server\nmetadata: {namespace: ns, name: s%d, labels: {touched: '%s'}}\nspec: {%s: {matchLabels: {app: nobody}}, port: 8989, proxyProtocol: opaque}\n", i, label, selector))
+				}
+				c.settle()
+			}
+			touch("no")
+			s, pod, vm := c.get(name1), c.profile(pod1At), c.profile("10.0.0.20:8989")
+			s.want("A 10.0.0.12:8989")
+			pod.want(pod1At + " name1-1")
+			vm.want("10.0.0.20:8989 vm")
+			for i := range 3 {
+				touch(fmt.Sprint(i))
+			}
+			s.want()
+			s.wantOpen()
+			pod.want()
+			vm.want()
+		})
+	})
+}
+
+// Servers of another namespace whose selectors match.
+func TestServersStayInTheirNamespace(t *testing.T) {
+	t.Run("B33, D77", func(t *testing.T) {
+		bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+			c.base()
+			c.apply(workloadYAML("vm", "10.0.0.20", ""), sliceYAML("b", 8989, "10.0.0.20 ew:vm"))
+			s, pod, vm := c.get(name1), c.profile(pod1At), c.profile("10.0.0.20:8989")
+			s.want("A 10.0.0.12:8989 10.0.0.20:8989")
+			pod.want(pod1At + " name1-1")
+			vm.want("10.0.0.20:8989 vm")
+			both := []string{
+				"kind: Server\nmetadata: {namespace: NS, name: a}\nspec: {podSelector: {}, port: 8989, proxyProtocol: opaque}\n",
+				"kind: Server\nmetadata: {namespace: NS, name: b}\nspec: {externalWorkloadSelector: {}, port: 8989, proxyProtocol: opaque}\n",
+			}
+			for _, server := range both {
+				c.apply(strings.Replace(server, "NS", "other", 1))
+			}
+			s.want()
+			pod.want()
+			vm.want()
+			for _, server := range both {
+				c.apply(strings.Replace(server, "NS", "ns", 1))
+			}
+			s.want("A 10.0.0.12:8989", "A 10.0.0.20:8989")
+			pod.want(pod1At + " name1-1 *")
+			vm.want("10.0.0.20:8989 vm *")
+		})
+	})
 }
 
 // B34: the Server that is ignored is named in the log, once per version.

@@ -1,6 +1,7 @@
 package destination
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -178,6 +179,14 @@ func TestGetSlices(t *testing.T) {
 			{apply: []string{sliceYAML("a", 8989)}, want: []string{"R 10.0.0.99:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.99 name1-1, zone: b")}, want: []string{"A 10.0.0.99:8989"}},
 		}},
+		{name: "D 1.14 what a workload's change does not show is silent", before: []string{web[0], workloadYAML("vm", "10.0.0.20", ""), sliceYAML("a", 8989, "10.0.0.20 ew:vm")}, steps: []step{
+			{want: []string{"A 10.0.0.20:8989"}},
+			{apply: []string{workloadYAML("vm", "10.0.0.20", ", annotations: {example.org/heartbeat: '2'}")}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.20 ew:vm")}},
+			{apply: []string{workloadYAML("vm", "10.0.0.20", ", annotations: {config.linkerd.io/opaque-ports: '8989'}")}, want: []string{"A 10.0.0.20:8989"}},
+			{apply: []string{strings.Replace(workloadYAML("vm", "10.0.0.20", ""), "vm.local", "other.local", 1)}, want: []string{"A 10.0.0.20:8989"}},
+			{remove: []string{"ExternalWorkload/ns/vm"}, want: []string{"R 10.0.0.20:8989"}},
+		}},
 		{name: "B17 a selector that flips", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.13 name1-2")}, want: []string{"A 10.0.0.13:8989", "R 10.0.0.12:8989"}},
@@ -185,6 +194,23 @@ func TestGetSlices(t *testing.T) {
 	} {
 		t.Run(sc.name, sc.run)
 	}
+}
+
+// Slices that are left of a Service, or come before it, are of no Service: what
+// a stream is told does not depend on whether it opened before or after.
+func TestGetNoServiceNoEndpoints(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		remote := c.remoteCluster("target", "r.local", sliceOf("foo", "a", "IPv4", "[{name: '', port: 8989}]", "10.9.0.1"))
+		c.apply(mirror(remoteLabel + ", " + remoteName))
+		s := c.get(fooTarget)
+		s.want()
+		remote.apply(serviceYAML("foo", "{port: 8989}"))
+		s.want("A 10.9.0.1:8989")
+		remote.remove("Service/ns/foo")
+		s.want("R 10.9.0.1:8989")
+		c.get(fooTarget).want()
+	})
 }
 
 // A slice whose label moves it to another Service (D section 7.2, B21).

@@ -240,8 +240,12 @@ func TestGetProxyComesAndGoes(t *testing.T) {
 	})
 }
 
-// D73: the gateway's identity is part of an endpoint.
+// The gateway's identity is part of an endpoint.
 func TestGetGatewayIdentityChanges(t *testing.T) {
+	t.Run("D73", testGatewayIdentity)
+}
+
+func testGatewayIdentity(t *testing.T) {
 	slice := func(identity string) string {
 		return "kind: EndpointSlice\nmetadata: {namespace: ns, name: a, labels: {kubernetes.io/service-name: name1}, annotations: {mirror.linkerd.io/remote-gateway-identity: " + identity + "}}\n" +
 			"addressType: IPv4\nports: [{name: '', port: 9999}]\nendpoints: [{addresses: [10.0.0.12]}]\n"

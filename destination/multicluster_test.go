@@ -142,6 +142,21 @@ func TestGetFederated(t *testing.T) {
 	})
 }
 
+// D86: a member without endpoints is dropped in silence.
+func TestGetFederatedEmptyMember(t *testing.T) {
+	t.Run("D86", func(t *testing.T) {
+		bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+			c.remoteCluster("east", "r.local", bb()...)
+			c.apply(bb("10.0.0.1")...)
+			c.apply(fed(remoteBB))
+			s := c.get(fedPath)
+			s.want()
+			c.apply(fed(localBB))
+			s.want("A 10.0.0.1:8989")
+		})
+	})
+}
+
 // D87: a Service that loses both annotations is federated no longer.
 func TestGetFederatedNoMore(t *testing.T) {
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
