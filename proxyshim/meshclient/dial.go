@@ -26,6 +26,9 @@ type Target struct {
 	// DirectPort is the port behind a transport header, for the direct path of
 	// an inbound proxy; 0 means an ordinary port, with neither header nor ALPN.
 	DirectPort uint16
+	// Protocol is what the transport header says will follow; nil is HTTP/2,
+	// which gRPC speaks.
+	Protocol *proxyshim.SessionProtocol
 }
 
 // Dial makes a gRPC client of the target. Connections are made when needed.
@@ -59,7 +62,11 @@ func (t Target) Handshake(ctx context.Context, raw net.Conn) (*tls.Conn, error) 
 	if conn.ConnectionState().NegotiatedProtocol != proxyshim.ALPN {
 		return nil, fmt.Errorf("TLS to %s as %s: the peer did not agree on %s", t.Addr, t.ServerName, proxyshim.ALPN)
 	}
-	if _, err := conn.Write(proxyshim.AppendHeader(nil, proxyshim.Header{Port: t.DirectPort, Protocol: proxyshim.HTTP2})); err != nil {
+	header := proxyshim.Header{Port: t.DirectPort, Protocol: proxyshim.HTTP2}
+	if t.Protocol != nil {
+		header.Protocol = *t.Protocol
+	}
+	if _, err := conn.Write(proxyshim.AppendHeader(nil, header)); err != nil {
 		return nil, fmt.Errorf("send transport header to %s: %w", t.Addr, err)
 	}
 	return conn, nil

@@ -81,6 +81,8 @@ type user struct {
 	t   *testing.T
 	dir string
 	env []string
+	// as is who they are, if not who runs the test.
+	as *syscall.Credential
 }
 
 func newUser(t *testing.T, dir string) *user {
@@ -104,6 +106,9 @@ func (u *user) command(ctx context.Context, name string, args ...string) *exec.C
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Args[0] = name
 	cmd.Dir, cmd.Env = u.dir, u.env
+	if u.as != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.as}
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
