@@ -3,6 +3,7 @@ package destination
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -59,7 +60,7 @@ func (s *Server) GetProfile(request *pb.GetDestination, stream grpc.ServerStream
 		if service != nil && service.Spec.Type == corev1.ServiceTypeExternalName {
 			return status.Errorf(codes.InvalidArgument, "Invalid authority: %s", path)
 		}
-		return s.profileOfService(serviceProfileKey{name.namespace, name.service, a.port, token.Namespace}, stream)
+		return s.profileOfService(serviceProfileKey{name.namespace, name.service, a.port, token.Namespace}, service, stream)
 	}
 	return s.profileOfInstance(r, name, a.port, stream)
 }
@@ -73,7 +74,7 @@ func (s *Server) profileOfIP(r *state.Reader, addr netip.AddrPort, token context
 	}
 	switch {
 	case len(services) == 1:
-		return s.profileOfService(serviceProfileKey{services[0].Namespace, services[0].Name, uint32(addr.Port()), token.Namespace}, stream)
+		return s.profileOfService(serviceProfileKey{services[0].Namespace, services[0].Name, uint32(addr.Port()), token.Namespace}, services[0], stream)
 	case len(services) > 1:
 		return status.Errorf(codes.FailedPrecondition, "found %d services with conflicting cluster IP %s", len(services), ip)
 	}
@@ -117,8 +118,21 @@ func (s *Server) profileOfEndpoint(key endpointKey, stream grpc.ServerStream) er
 	})
 }
 
-// profileOfService sends equal messages again (D106).
-func (s *Server) profileOfService(key serviceProfileKey, stream grpc.ServerStream) error {
+// profileOfService sends equal messages again (D106). service is nil if it is
+// not there, which does not matter unless profiles are strict.
+func (s *Server) profileOfService(key serviceProfileKey, service *corev1.Service, stream grpc.ServerStream) error {
+	if s.config.StrictProfiles {
+		if service == nil {
+			return status.Errorf(codes.Unknown, "service %q not found", key.service)
+		}
+		if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return uint32(p.Port) == key.port }) {
+			// Proxies ask for the outbound policy then, which knows no such port either.
+			if err := stream.SendMsg(&pb.DestinationProfile{}); err != nil {
+				return nil
+			}
+			return s.idle(stream)
+		}
+	}
 	defer s.profiles.metrics.joinService(key, fullName(key.service, key.namespace, s.config.ClusterDomain))()
 	return followProfile(s, stream, s.profiles.services.Acquire(key), func(p serviceProfile) *grpcserver.Encoded { return p.message })
 }

@@ -202,6 +202,42 @@ func TestFirstProfileIsRight(t *testing.T) {
 	}
 }
 
+// What versions after 2.20 answer, if that is wanted (D 2.5).
+func TestStrictProfiles(t *testing.T) {
+	config := testConfig()
+	config.StrictProfiles = true
+	for _, test := range []struct {
+		name, path string
+		want       []string
+		code       codes.Code
+		message    string
+	}{
+		{name: "D92 defined port", path: name1, want: []string{name1Name}},
+		{name: "D99 clusterIP", path: "10.1.0.1:8989", want: []string{name1Name}},
+		{name: "D102 undefined port", path: "name1.ns.svc.cluster.local:1", want: []string{""}},
+		{name: "D102 undefined port of a clusterIP", path: "10.1.0.1:1", want: []string{""}},
+		{name: "D101 no such Service", path: "none.ns.svc.cluster.local:80", code: codes.Unknown, message: `service "none" not found`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, config, func(t *testing.T, c *cluster) {
+				c.base()
+				s := c.profile(test.path)
+				if test.code == codes.OK && test.want[0] == "" {
+					if got := s.take(); len(got) != 1 || !proto.Equal(got[0], &pb.DestinationProfile{}) {
+						t.Errorf("got %v, want one empty profile", got)
+					}
+				} else {
+					s.want(test.want...)
+				}
+				got, ended := s.status()
+				if ended != (test.code != codes.OK) || got.Code() != test.code || got.Message() != test.message {
+					t.Errorf("ended %v with %v %q, want %v %q", ended, got.Code(), got.Message(), test.code, test.message)
+				}
+			})
+		})
+	}
+}
+
 // D 2.4: a call whose instance has no address ends like any other.
 func TestIdleProfileStreamsStop(t *testing.T) {
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {

@@ -51,6 +51,10 @@ type Config struct {
 	EnableIPv6 bool
 	// ExtEndpointZoneWeights makes endpoints of the client's zone ten times as heavy.
 	ExtEndpointZoneWeights bool
+	// StrictProfiles answers calls for the profile of a Service that is not
+	// there with an error, and for one without the port with an empty profile, as
+	// versions after 2.20 do (D section 2.5).
+	StrictProfiles bool
 	// MeshedHTTP2ClientParams is a JSON object in the shape of Http2ClientParams, or "".
 	MeshedHTTP2ClientParams string
 }

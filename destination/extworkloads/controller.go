@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,13 +42,24 @@ type Config struct {
 	// Identity of the Lease's holder.
 	Identity string
 	Log      *slog.Logger
+	// Registerer gets the queue's metrics; nil means no metrics.
+	Registerer prometheus.Registerer
 }
 
 // Controller writes slices while it holds the Lease.
-type Controller struct{ config Config }
+type Controller struct {
+	config  Config
+	metrics *queueMetrics
+}
 
 // New returns a controller. It does no I/O.
-func New(config Config) *Controller { return &Controller{config} }
+func New(config Config) (*Controller, error) {
+	metrics, err := newQueueMetrics(config.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	return &Controller{config, metrics}, nil
+}
 
 // Run writes slices until ctx ends, and returns nil then.
 func (c *Controller) Run(ctx context.Context) error {
@@ -67,7 +79,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) lead(ctx context.Context) error {
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[types.NamespacedName](),
-		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: "endpoints_controller_workqueue"})
+		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: queueName, MetricsProvider: c.metrics})
 	sub := c.config.State.Subscribe()
 	defer c.config.State.Unsubscribe(sub)
 
@@ -157,6 +169,7 @@ func (l *leader) work(ctx context.Context) {
 			} else {
 				l.config.Log.Error("slices of a Service cannot be written", "service", key, "error", err)
 				l.queue.Forget(key)
+				l.metrics.drops.WithLabelValues(queueName).Inc()
 			}
 		} else {
 			l.queue.Forget(key)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -60,9 +62,12 @@ func TestControllerWritesSlices(t *testing.T) {
 	state.Put(st, state.Services, service("vms"))
 	state.Put(st, state.ExternalWorkloads, vm("vm-1", 8080, "192.0.2.1"))
 	done := make(chan error, 1)
-	go func() {
-		done <- New(Config{State: st, Client: client, Namespace: "linkerd", Identity: "lite", Log: slog.New(slog.DiscardHandler)}).Run(ctx)
-	}()
+	registry := prometheus.NewRegistry()
+	controller, err := New(Config{State: st, Client: client, Namespace: "linkerd", Identity: "lite", Log: slog.New(slog.DiscardHandler), Registerer: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { done <- controller.Run(ctx) }()
 	if slice := <-seen; len(slice.Endpoints) != 1 {
 		t.Errorf("objects from before the Lease was won: %d endpoints, want 1", len(slice.Endpoints))
 	}
@@ -77,5 +82,26 @@ func TestControllerWritesSlices(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]*dto.Metric{}
+	for _, family := range families {
+		found[family.GetName()] = family.Metric[0]
+	}
+	for _, name := range []string{"depth", "adds_total", "queue_duration_seconds", "work_duration_seconds",
+		"unfinished_work_seconds", "longest_running_processor_seconds", "retries_total", "drops_total"} {
+		m := found["workqueue_"+name]
+		if m == nil || len(m.Label) != 1 || m.Label[0].GetValue() != "endpoints_controller_workqueue" {
+			t.Errorf("D 4.1: workqueue_%s is %v", name, m)
+		}
+	}
+	if got := found["workqueue_adds_total"].GetCounter().GetValue(); got < 3 {
+		t.Errorf("D 4.1: %v Services were to be looked at, want 3 at least", got)
+	}
+	if got := found["workqueue_drops_total"].GetCounter().GetValue(); got != 0 {
+		t.Errorf("D 4.1: %v Services were given up", got)
 	}
 }

@@ -136,10 +136,13 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 		writersAfter = append([]string{"state"}, writersAfter...)
 		parts = append(parts, lifecycle.Part{Name: "status", After: writersAfter, Run: runAtOnce(writer.Run)})
 		if c.options.enableEndpointSlices {
-			workloads := extworkloads.New(extworkloads.Config{
+			workloads, err := extworkloads.New(extworkloads.Config{
 				State: c.state, Client: c.kube, Namespace: c.options.controlPlaneNamespace,
-				Identity: c.holder, Log: c.log.With("part", "workloads"),
+				Identity: c.holder, Log: c.log.With("part", "workloads"), Registerer: c.registry,
 			})
+			if err != nil {
+				return nil, err
+			}
 			parts = append(parts, lifecycle.Part{Name: "workloads", After: writersAfter, Run: runAtOnce(workloads.Run)})
 		}
 	}
@@ -170,6 +173,7 @@ func (c *core) destinationConfig() destination.Config {
 		EnableEndpointSlices:    o.enableEndpointSlices,
 		EnableIPv6:              o.enableIPv6,
 		ExtEndpointZoneWeights:  o.zoneWeights,
+		StrictProfiles:          o.strictProfiles,
 		MeshedHTTP2ClientParams: o.meshedHTTP2Params,
 	}
 }

@@ -20,7 +20,7 @@ func TestTwoCoresInOneProcess(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			newTestCore(t, registry)
 			found := seriesOf(t, registry)
-			for _, name := range []string{"pod_cache_size", "job_cache_size", "cluster_store_size", "destination_views"} {
+			for _, name := range []string{"pod_cache_size", "job_cache_size", "cluster_store_size", "destination_views", "workqueue_drops_total"} {
 				if !found[name] {
 					t.Errorf("%s core: no series %s", replica, name)
 				}

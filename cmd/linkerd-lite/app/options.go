@@ -32,6 +32,7 @@ type coreOptions struct {
 	zoneWeights           bool
 	allowL5dHeaders       bool
 	meshedHTTP2Params     string
+	strictProfiles        bool
 	enablePprof           bool
 	linkerd               linkerdFlags
 }
@@ -59,6 +60,7 @@ func (o *coreOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.zoneWeights, "ext-endpoint-zone-weights", false, "weigh endpoints by the client's zone")
 	flags.BoolVar(&o.allowL5dHeaders, "allow-l5d-request-headers", false, "let requests set timeouts and retries by l5d-* headers")
 	flags.StringVar(&o.meshedHTTP2Params, "meshed-http2-client-params", linkerd.DefaultMeshedHTTP2Params, "HTTP/2 parameters for clients of meshed endpoints, as JSON")
+	flags.BoolVar(&o.strictProfiles, "strict-profiles", false, "refuse profiles of missing services, and send empty ones for undefined ports, as Linkerd does after 2.20")
 	flags.BoolVar(&o.enablePprof, "enable-pprof", false, "serve /debug/pprof on the admin address")
 	o.linkerd.addFlags(flags)
 }
