@@ -126,6 +126,18 @@ func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
 	return objects(t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)))
 }
 
+// AppendBy appends what By returns to objs. It takes fewer allocations, for
+// functions of which thousands run at one change.
+func AppendBy[T Object](objs []T, r *Reader, k *Kind[T], ix Index[T], key string) []T {
+	r.depend(Topic{k.id, ix.pos, key})
+	if t := tableOf(r, k); t != nil {
+		for obj := range t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)) {
+			objs = append(objs, obj)
+		}
+	}
+	return objs
+}
+
 func objects[T any](seq iter.Seq2[T, statedb.Revision]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for obj := range seq {

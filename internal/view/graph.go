@@ -2,6 +2,8 @@ package view
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -42,7 +44,7 @@ type node struct {
 	// forget takes the view out of its Set.
 	forget func()
 
-	topics   map[state.Topic]struct{}
+	topics   []state.Topic
 	filtered []state.FilteredDep
 	uses     map[*node]struct{}
 	usedBy   map[*node]struct{}
@@ -138,7 +140,7 @@ func (g *Graph) settle() {
 // compute runs a view's function and moves its dependencies. The lock is held.
 // It returns whether a new value was published.
 func (g *Graph) compute(n *node, snapshot state.Snapshot) bool {
-	r := &Reader{Reader: snapshot.TrackingReader(), graph: g, snapshot: snapshot, node: n, uses: map[*node]struct{}{}}
+	r := &Reader{Reader: snapshot.TrackingReader(), graph: g, snapshot: snapshot, node: n}
 	changed := n.recompute(r)
 	g.depend(n, r)
 	return changed
@@ -175,8 +177,11 @@ func (g *Graph) release(n *node) {
 }
 
 func (g *Graph) setTopics(n *node, topics map[state.Topic]struct{}, filtered []state.FilteredDep) {
-	for t := range n.topics {
-		if _, still := topics[t]; !still {
+	kept := 0
+	for _, t := range n.topics {
+		if _, still := topics[t]; still {
+			kept++
+		} else {
 			if left := g.byTopic[t].without(n); left == (nodes{}) {
 				delete(g.byTopic, t)
 			} else {
@@ -184,12 +189,15 @@ func (g *Graph) setTopics(n *node, topics map[state.Topic]struct{}, filtered []s
 			}
 		}
 	}
-	for t := range topics {
-		if _, already := n.topics[t]; !already {
+	if kept < len(topics) {
+		for t := range topics {
 			g.byTopic[t] = g.byTopic[t].with(n)
 		}
 	}
-	n.topics = topics
+	if kept < max(len(topics), len(n.topics)) {
+		// As a list: there are as many views as streams, and most have two or three topics.
+		n.topics = slices.AppendSeq(make([]state.Topic, 0, len(topics)), maps.Keys(topics))
+	}
 	for _, dep := range n.filtered {
 		delete(g.filtered[dep.Topic], n)
 		if len(g.filtered[dep.Topic]) == 0 {

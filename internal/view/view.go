@@ -147,7 +147,7 @@ func Use[K comparable, V any](r *Reader, s *Set[K, V], key K) V {
 		}
 		if _, before := r.node.uses[&v.node]; before {
 			// Keep the reference that the last computation took.
-			r.uses[&v.node] = struct{}{}
+			r.use(&v.node)
 			return v.current.Load().Value
 		}
 	}
@@ -156,6 +156,14 @@ func Use[K comparable, V any](r *Reader, s *Set[K, V], key K) V {
 		v.node.usedBy = map[*node]struct{}{}
 	}
 	v.node.usedBy[r.node] = struct{}{}
-	r.uses[&v.node] = struct{}{}
+	r.use(&v.node)
 	return v.current.Load().Value
+}
+
+// use records that a view was read. Most views read none.
+func (r *Reader) use(n *node) {
+	if r.uses == nil {
+		r.uses = map[*node]struct{}{}
+	}
+	r.uses[n] = struct{}{}
 }

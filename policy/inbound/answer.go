@@ -28,6 +28,9 @@ type answer struct {
 	server *server
 	// encoded is nil if the key names a Server that does not exist.
 	encoded *grpcserver.Encoded
+	// head is how many of the first bytes come before the authorizations and
+	// depend on the key and the Server alone; 0 if they depend on more.
+	head int
 }
 
 func (a answer) equal(other answer) bool {
@@ -41,8 +44,10 @@ func sameBytes(a, b *grpcserver.Encoded) bool {
 	return a == b || bytes.Equal(a.Bytes(), b.Bytes())
 }
 
-// answer finds what clients of a port with that key are told.
-func (ix *index) answer(r *state.Reader, key answerKey) answer {
+// answer finds what clients of a port with that key are told. A change of
+// authorizations, which may concern all Servers of a namespace, costs little:
+// what comes before them is taken from the previous answer.
+func (ix *index) answer(r *state.Reader, key answerKey, previous *answer) answer {
 	var t *terms
 	var s *server
 	if key.server != "" {
@@ -54,20 +59,35 @@ func (ix *index) answer(r *state.Reader, key answerKey) answer {
 	} else {
 		t = ix.messages.defaultTerms(key.policy, key.opaque)
 	}
-	var probes *pb.HttpRoute
-	if key.probes != "" && len(ix.messages.probeNetworks) > 0 && t.takesProbes() {
-		probes = ix.messages.probeRoute(key.probes)
+	var data []byte
+	if t.isPlain() && previous != nil && previous.head > 0 && previous.server == s {
+		data = previous.encoded.Bytes()[:previous.head:previous.head]
+	} else {
+		var probes *pb.HttpRoute
+		if key.probes != "" && len(ix.messages.probeNetworks) > 0 && t.takesProbes() {
+			probes = ix.messages.probeRoute(key.probes)
+		}
+		data = encode(ix.messages.message(t, probes))
 	}
-	encoded, err := grpcserver.Encode(ix.messages.message(t, probes))
-	if err != nil {
-		panic(err) // the message is ours, and always encodes
+	out := answer{server: s}
+	if t.isPlain() {
+		out.head = len(data)
 	}
-	return answer{s, encoded}
+	size := len(data)
+	for _, a := range t.authorizations {
+		size += len(a.encoded)
+	}
+	whole := append(make([]byte, 0, size), data...)
+	for _, a := range t.authorizations {
+		whole = append(whole, a.encoded...)
+	}
+	out.encoded = grpcserver.NewEncoded(whole)
+	return out
 }
 
 func newAnswers(g *view.Graph, ix *index) *view.Set[answerKey, answer] {
-	return view.NewSet(g, func(r *view.Reader, key answerKey, _ *answer) answer {
-		return ix.answer(r.Reader, key)
+	return view.NewSet(g, func(r *view.Reader, key answerKey, previous *answer) answer {
+		return ix.answer(r.Reader, key, previous)
 	}, answer.equal)
 }
 

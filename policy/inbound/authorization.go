@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,20 +22,20 @@ const (
 )
 
 // authorizationFrom is the message of an object that authorizes.
-func authorizationFrom(kind, name string, networks []*pb.Network, authentication *pb.Authn) *pb.Authz {
-	return &pb.Authz{
+func authorizationFrom(kind, name string, networks []*pb.Network, authentication *pb.Authn) *authz {
+	return newAuthz(&pb.Authz{
 		Metadata:       resourceMetadata(apis.Group, kind, name),
 		Labels:         map[string]string{"group": apis.Group, "kind": kind, "name": name},
 		Networks:       networks,
 		Authentication: authentication,
-	}
+	})
 }
 
 // serverAuthorization is a ServerAuthorization (policy-inbound 7.1). Immutable.
 type serverAuthorization struct {
 	metav1.Object
 	server policyv1beta1.ServerRef
-	authz  *pb.Authz
+	authz  *authz
 }
 
 func (f *former) formServerAuthorization(source *policyv1beta1.ServerAuthorization, previous *serverAuthorization) *serverAuthorization {
@@ -107,9 +108,19 @@ type authorizationPolicy struct {
 	meshTLS        reference
 	network        reference
 	// authz is what the policy allows if nothing is to be read.
-	authz *pb.Authz
+	authz *authz
 	// contradiction is why the policy can never hold.
 	contradiction error
+	// last is what the policy allowed when it was last asked for. It follows
+	// from the policy and from what is read, and only spares making it again.
+	last atomic.Pointer[resolved]
+}
+
+// resolved is what a policy allows given those versions of what it refers to.
+type resolved struct {
+	meshTLS *meshTLS
+	network *network
+	authz   *authz
 }
 
 type reference struct{ namespace, name string }
@@ -172,6 +183,6 @@ func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPol
 }
 
 // allows is the policy's authorization.
-func (p *authorizationPolicy) allows(networks []*pb.Network, authentication *pb.Authn) *pb.Authz {
+func (p *authorizationPolicy) allows(networks []*pb.Network, authentication *pb.Authn) *authz {
 	return authorizationFrom(authorizationPolicyKind, p.GetName(), networks, authentication)
 }

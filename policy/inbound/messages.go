@@ -18,7 +18,7 @@ type messages struct {
 	allNetworks     []*pb.Network
 	unauthenticated *pb.Authn
 	// policies are the authorizations of each policy that has one.
-	policies map[policyName]*pb.Authz
+	policies map[policyName]*authz
 	// httpDefault and grpcDefault are the routes where none are attached.
 	httpDefault *pb.HttpRoute
 	grpcDefault *pb.GrpcRoute
@@ -44,7 +44,7 @@ func newMessages(clusterNetworks, probeNetworks []netip.Prefix) *messages {
 	var any identities
 	any.add("*")
 	authenticated := any.authentication()
-	m.policies = map[policyName]*pb.Authz{
+	m.policies = map[policyName]*authz{
 		allUnauthenticated:     defaultAuthorization(allUnauthenticated, m.allNetworks, m.unauthenticated),
 		allAuthenticated:       defaultAuthorization(allAuthenticated, m.allNetworks, authenticated),
 		clusterUnauthenticated: defaultAuthorization(clusterUnauthenticated, m.clusterNetworks, m.unauthenticated),
@@ -55,15 +55,15 @@ func newMessages(clusterNetworks, probeNetworks []netip.Prefix) *messages {
 }
 
 // authorize appends what a policy allows, which can be nothing.
-func (m *messages) authorize(authorizations []*pb.Authz, name policyName) []*pb.Authz {
+func (m *messages) authorize(authorizations []*authz, name policyName) []*authz {
 	if authz := m.policies[name]; authz != nil {
 		return append(authorizations, authz)
 	}
 	return authorizations
 }
 
-func defaultAuthorization(name policyName, networks []*pb.Network, authentication *pb.Authn) *pb.Authz {
-	return &pb.Authz{Metadata: defaultMetadata(string(name)), Labels: defaultLabels(string(name)), Networks: networks, Authentication: authentication}
+func defaultAuthorization(name policyName, networks []*pb.Network, authentication *pb.Authn) *authz {
+	return newAuthz(&pb.Authz{Metadata: defaultMetadata(string(name)), Labels: defaultLabels(string(name)), Networks: networks, Authentication: authentication})
 }
 
 // networkMessages gives each range without exceptions.

@@ -46,7 +46,7 @@ func (m *messages) probeRoute(key string) *pb.HttpRoute {
 	}
 	return &pb.HttpRoute{
 		Metadata:       defaultMetadata("probe"),
-		Authorizations: []*pb.Authz{defaultAuthorization("probe", m.probeNetworks, m.unauthenticated)},
+		Authorizations: []*pb.Authz{defaultAuthorization("probe", m.probeNetworks, m.unauthenticated).Authz},
 		Rules:          []*pb.HttpRoute_Rule{rule},
 	}
 }

@@ -60,6 +60,22 @@ func TestAuthorizations(t *testing.T) {
 			c.remove("MeshTLSAuthentication/ns/m")
 			w.want(adminDefault)
 		}},
+		"7.5 authentications change": {run: func(t *testing.T, c *cluster) {
+			const mesh = "kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {identities: [a.b]}"
+			const net = "kind: NetworkAuthentication\nmetadata: {namespace: ns, name: net}\nspec: {networks: [{cidr: 10.0.0.0/8}]}"
+			c.apply(podPause, serverAdmin, mesh, net, policyDoc("p", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}, {group: policy.linkerd.io, kind: NetworkAuthentication, name: net}"))
+			w := c.watch("ns:pause", 4191)
+			allows := func(identity, network string) string {
+				return adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:" + identity + "}]}} from " + network + probeRoutes
+			}
+			w.want(allows("a.b", "10.0.0.0/8"))
+			c.apply(strings.Replace(mesh, "a.b", "c.d", 1))
+			w.want(allows("c.d", "10.0.0.0/8"))
+			c.apply(strings.Replace(net, "10", "11", 1))
+			w.want(allows("c.d", "11.0.0.0/8"))
+			c.apply(mesh)
+			w.want(allows("a.b", "11.0.0.0/8"))
+		}},
 		"P104 one of two authentications goes": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause, serverAdmin, allNets, "kind: NetworkAuthentication\nmetadata: {namespace: ns, name: one}\nspec: {networks: [{cidr: 10.0.0.0/8}]}",
 				policyDoc("p", toAdmin, byAllNets), policyDoc("q", toAdmin, "{group: policy.linkerd.io, kind: NetworkAuthentication, name: one}"))

@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -19,14 +18,29 @@ const detectTimeout = 10 * time.Second
 // terms are what goes into the answer for a port, apart from the probes that
 // its workload has.
 type terms struct {
-	protocol       apis.ProxyProtocol
-	labels         map[string]string
-	authorizations []*pb.Authz
+	protocol apis.ProxyProtocol
+	// server is the name of the Server, "" for a port without one, which has
+	// the policy of that name.
+	server         string
+	policy         policyName
+	authorizations []*authz
 	// httpRoutes or grpcRoutes are the attached routes; without any, the
 	// default route is used.
 	httpRoutes []*pb.HttpRoute
 	grpcRoutes []*pb.GrpcRoute
 	rateLimit  *pb.HttpLocalRateLimit
+}
+
+// isPlain tells whether nothing is attached to the port but authorizations.
+func (t *terms) isPlain() bool {
+	return len(t.httpRoutes) == 0 && len(t.grpcRoutes) == 0 && t.rateLimit == nil
+}
+
+func (t *terms) labels() map[string]string {
+	if t.server == "" {
+		return defaultLabels(string(t.policy))
+	}
+	return map[string]string{"group": apis.Group, "kind": "server", "name": t.server}
 }
 
 // takesProbes tells whether a route for probes is part of the answer: attached
@@ -39,9 +53,10 @@ func (t *terms) takesProbes() bool {
 	return len(t.httpRoutes) == 0
 }
 
-// message is the answer, with the probes' route if there is one.
+// message is the answer without the authorizations, with the probes' route if
+// there is one.
 func (m *messages) message(t *terms, probes *pb.HttpRoute) *pb.Server {
-	server := &pb.Server{Labels: t.labels, Authorizations: t.authorizations}
+	server := &pb.Server{Labels: t.labels()}
 	routes := t.httpRoutes
 	if len(routes) == 0 {
 		routes = []*pb.HttpRoute{m.httpDefault}
@@ -74,7 +89,7 @@ func (m *messages) message(t *terms, probes *pb.HttpRoute) *pb.Server {
 
 // defaultTerms are those of a port without a Server (policy-inbound 5).
 func (m *messages) defaultTerms(name policyName, opaque bool) *terms {
-	t := &terms{labels: defaultLabels(string(name)), authorizations: m.authorize(nil, name)}
+	t := &terms{policy: name, authorizations: m.authorize(nil, name)}
 	if opaque {
 		t.protocol = apis.ProxyProtocolOpaque
 	}
@@ -85,42 +100,48 @@ func (m *messages) defaultTerms(name policyName, opaque bool) *terms {
 func (ix *index) serverTerms(r *state.Reader, s *server) *terms {
 	t := &terms{
 		protocol:       s.protocol,
-		labels:         map[string]string{"group": apis.Group, "kind": "server", "name": s.GetName()},
+		server:         s.GetName(),
 		authorizations: ix.serverAuthorizationsOf(r, s),
 	}
 	t.authorizations = ix.messages.authorize(t.authorizations, s.access)
-	key := serverTarget(s.GetNamespace(), s.GetName())
 	switch s.protocol {
 	case apis.ProxyProtocolOpaque, apis.ProxyProtocolTLS:
 	case apis.ProxyProtocolGRPC:
-		for _, route := range slices.SortedFunc(state.By(r, ix.grpcRoutes, routesByServer, key), (*route).before) {
+		for _, route := range ix.attached(r, s, ix.grpcRoutes) {
 			message := &pb.GrpcRoute{Metadata: route.grpc.Metadata, Hosts: route.grpc.Hosts, Rules: route.grpc.Rules}
-			message.Authorizations = ix.policiesFor(r, route.target)
+			message.Authorizations = authzMessages(ix.policiesFor(r, route.target))
 			t.grpcRoutes = append(t.grpcRoutes, message)
 		}
 	default:
-		attached := slices.AppendSeq(slices.Collect(state.By(r, ix.policyHTTPRoutes, routesByServer, key)), state.By(r, ix.httpRoutes, routesByServer, key))
-		slices.SortFunc(attached, (*route).before)
-		for _, route := range attached {
+		for _, route := range ix.attached(r, s, ix.policyHTTPRoutes, ix.httpRoutes) {
 			message := &pb.HttpRoute{Metadata: route.http.Metadata, Hosts: route.http.Hosts, Rules: route.http.Rules}
-			message.Authorizations = ix.policiesFor(r, route.target)
+			message.Authorizations = authzMessages(ix.policiesFor(r, route.target))
 			t.httpRoutes = append(t.httpRoutes, message)
 		}
-		limits := slices.SortedFunc(state.By(r, ix.rateLimits, limitsByServer, key), (*rateLimit).before)
-		if len(limits) > 0 {
-			t.rateLimit = limits[0].message
+		if limits := state.AppendBy(nil, r, ix.rateLimits, limitsByServer, s.target); len(limits) > 0 {
+			t.rateLimit = slices.MinFunc(limits, (*rateLimit).before).message
 		}
 	}
 	return t
 }
 
+// attached are the routes of some kinds that a Server has, in order.
+func (ix *index) attached(r *state.Reader, s *server, kinds ...*state.Kind[*route]) []*route {
+	var routes []*route
+	for _, kind := range kinds {
+		routes = state.AppendBy(routes, r, kind, routesByServer, s.target)
+	}
+	slices.SortFunc(routes, (*route).before)
+	return routes
+}
+
 // serverAuthorizationsOf are the authorizations of a Server (policy-inbound 6),
 // policies first, each in order of name.
-func (ix *index) serverAuthorizationsOf(r *state.Reader, s *server) []*pb.Authz {
+func (ix *index) serverAuthorizationsOf(r *state.Reader, s *server) []*authz {
 	namespace := s.GetNamespace()
-	policies := slices.Collect(state.By(r, ix.authorizationPolicies, policiesByTarget, serverTarget(namespace, s.GetName())))
-	policies = slices.AppendSeq(policies, state.By(r, ix.authorizationPolicies, policiesByTarget, namespaceTarget(namespace)))
-	authorizations := ix.authorize(r, slices.Values(policies))
+	policies := state.AppendBy(nil, r, ix.authorizationPolicies, policiesByTarget, s.target)
+	policies = state.AppendBy(policies, r, ix.authorizationPolicies, policiesByTarget, s.namespaceTarget)
+	authorizations := ix.authorize(r, policies)
 	// Listed in order of name.
 	for a := range state.ListWhere(r, ix.serverAuthorizations, namespace, func(a *serverAuthorization) bool { return a.selects(s) }) {
 		authorizations = append(authorizations, a.authz)
@@ -129,16 +150,17 @@ func (ix *index) serverAuthorizationsOf(r *state.Reader, s *server) []*pb.Authz 
 }
 
 // policiesFor are the authorizations of the policies with that target, in order of name.
-func (ix *index) policiesFor(r *state.Reader, target string) []*pb.Authz {
-	return ix.authorize(r, state.By(r, ix.authorizationPolicies, policiesByTarget, target))
+func (ix *index) policiesFor(r *state.Reader, target string) []*authz {
+	return ix.authorize(r, state.AppendBy(nil, r, ix.authorizationPolicies, policiesByTarget, target))
 }
 
-func (ix *index) authorize(r *state.Reader, policies iter.Seq[*authorizationPolicy]) []*pb.Authz {
-	sorted := slices.SortedFunc(policies, func(a, b *authorizationPolicy) int {
+// authorize sorts policies and returns what they allow, with room for one more.
+func (ix *index) authorize(r *state.Reader, policies []*authorizationPolicy) []*authz {
+	slices.SortFunc(policies, func(a, b *authorizationPolicy) int {
 		return strings.Compare(a.GetName(), b.GetName())
 	})
-	var authorizations []*pb.Authz
-	for _, policy := range sorted {
+	authorizations := make([]*authz, 0, len(policies)+1)
+	for _, policy := range policies {
 		if authz := ix.authorization(r, policy); authz != nil {
 			authorizations = append(authorizations, authz)
 		}
@@ -148,27 +170,34 @@ func (ix *index) authorize(r *state.Reader, policies iter.Seq[*authorizationPoli
 
 // authorization is what a policy allows; nil, nothing at all, while an
 // authentication that it requires is missing.
-func (ix *index) authorization(r *state.Reader, policy *authorizationPolicy) *pb.Authz {
+func (ix *index) authorization(r *state.Reader, policy *authorizationPolicy) *authz {
 	switch {
 	case policy.contradiction != nil:
 		return nil
 	case policy.authz != nil:
 		return policy.authz
 	}
+	var found resolved
 	authentication, networks := policy.authentication, policy.networks
 	if ref := policy.meshTLS; ref != (reference{}) {
 		required, ok := state.Get(r, ix.meshTLS, ref.namespace, ref.name)
 		if !ok {
 			return nil
 		}
-		authentication = required.authentication
+		found.meshTLS, authentication = required, required.authentication
 	}
 	if ref := policy.network; ref != (reference{}) {
 		required, ok := state.Get(r, ix.networks, ref.namespace, ref.name)
 		if !ok {
 			return nil
 		}
-		networks = required.networks
+		found.network, networks = required, required.networks
 	}
-	return policy.allows(networks, authentication)
+	// The next Server of the namespace, and the next answer, need the same.
+	if last := policy.last.Load(); last != nil && last.meshTLS == found.meshTLS && last.network == found.network {
+		return last.authz
+	}
+	found.authz = policy.allows(networks, authentication)
+	policy.last.Store(&found)
+	return found.authz
 }

@@ -16,6 +16,8 @@ import (
 type server struct {
 	metav1.Object
 	serverSpec
+	// target and namespaceTarget are the index keys of what is for the Server.
+	target, namespaceTarget string
 }
 
 type serverSpec struct {
@@ -51,7 +53,10 @@ func (f *former) formServer(source *policyv1beta3.Server, previous *server) *ser
 	if previous != nil && previous.GetUID() == source.UID && reflect.DeepEqual(previous.serverSpec, spec) {
 		return previous
 	}
-	return &server{Object: source, serverSpec: spec}
+	return &server{
+		Object: source, serverSpec: spec,
+		target: serverTarget(source.Namespace, source.Name), namespaceTarget: namespaceTarget(source.Namespace),
+	}
 }
 
 // selects tells whether the Server is one for the workload. Namespaces are
