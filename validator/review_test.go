@@ -18,32 +18,33 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
+	"github.com/linkerd-lite/linkerd-lite/validator/validatortest"
 )
 
 // TestReview sends every row that the API server could send to the HTTPS server.
 func TestReview(t *testing.T) {
 	post := serve(t)
-	for _, row := range rows {
-		object, err := yaml.YAMLToJSONStrict([]byte(row.text()))
-		if err != nil || strings.HasPrefix(row.id, "V23") {
+	for _, row := range validatortest.Cases() {
+		object, err := yaml.YAMLToJSONStrict([]byte(row.Text()))
+		if err != nil || strings.HasPrefix(row.ID, "V23") {
 			continue // not JSON, or a type that differs in JSON
 		}
-		t.Run(row.id, func(t *testing.T) {
+		t.Run(row.ID, func(t *testing.T) {
 			response := post(t, object)
 			if response.Response.UID != "u-1" {
 				t.Errorf("B38: uid %q", response.Response.UID)
 			}
-			if response.Response.Allowed == row.denied() {
+			if response.Response.Allowed == row.Denied() {
 				t.Fatalf("allowed %v: %v", response.Response.Allowed, response.Response.Result)
 			}
-			if !row.denied() {
+			if !row.Denied() {
 				return
 			}
 			result := response.Response.Result
-			if result.Code != http.StatusBadRequest || !strings.Contains(result.Message, row.field) || !strings.Contains(result.Message, row.message) {
+			if result.Code != http.StatusBadRequest || !strings.Contains(result.Message, row.Field) || !strings.Contains(result.Message, row.Message) {
 				t.Errorf("got %d %q", result.Code, result.Message)
 			}
-			if row.field != "" && !strings.HasPrefix(result.Message, `ServiceProfile "`) {
+			if row.Field != "" && !strings.HasPrefix(result.Message, `ServiceProfile "`) {
 				t.Errorf("B39: no name in %q", result.Message)
 			}
 		})
