@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -82,7 +83,9 @@ var building sync.Mutex
 // are still running then (see WaitHooks).
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	defer s.listener.closeConnections()
-	chain, err := s.build(ctx)
+	later := newBackground(context.WithoutCancel(ctx))
+	defer later.stop()
+	chain, err := s.build(ctx, later)
 	if err != nil {
 		s.listener.Close()
 		return fmt.Errorf("setting up the API server: %w", err)
@@ -143,7 +146,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	return errors.Join(failure, <-ended)
 }
 
-func (s *Server) build(ctx context.Context) (*aggregatorapiserver.APIAggregator, error) {
+func (s *Server) build(ctx context.Context, later *background) (*aggregatorapiserver.APIAggregator, error) {
 	building.Lock()
 	defer building.Unlock()
 	off := map[string]bool{}
@@ -159,10 +162,10 @@ func (s *Server) build(ctx context.Context) (*aggregatorapiserver.APIAggregator,
 	if err != nil {
 		return nil, err
 	}
-	return createChain(completed)
+	return createChain(completed, later)
 }
 
-func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAggregator, error) {
+func createChain(completed options.CompletedOptions, later *background) (*aggregatorapiserver.APIAggregator, error) {
 	config, err := app.NewConfig(completed)
 	if err != nil {
 		return nil, err
@@ -175,6 +178,18 @@ func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAg
 	config.ApiExtensions.GenericConfig.EffectiveVersion = kube.EffectiveVersion
 	config.Aggregator.GenericConfig.EffectiveVersion = kube.EffectiveVersion
 
+	description := &openAPI{
+		v2: kube.OpenAPIConfig, v3: kube.OpenAPIV3Config, run: later.run,
+		policies: config.Aggregator.GenericConfig.SharedInformerFactory.Admissionregistration().V1().MutatingAdmissionPolicies().Lister(),
+	}
+	kube.SkipOpenAPIInstallation = true
+	config.ApiExtensions.GenericConfig.SkipOpenAPIInstallation = true
+	config.Aggregator.GenericConfig.OpenAPIConfig = nil
+	handlers := config.Aggregator.GenericConfig.BuildHandlerChainFunc
+	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
+		return handlers(description.before(handler), config)
+	}
+
 	configured, err := config.Complete()
 	if err != nil {
 		return nil, err
@@ -183,7 +198,13 @@ func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAg
 	if err != nil {
 		return nil, err
 	}
+	if err := description.describe(chain.GenericAPIServer); err != nil {
+		return nil, err
+	}
 	chain.GenericAPIServer.ShutdownTimeout = connectionGrace
+	// Only what installs a group reads the definitions; they are made anew when
+	// they are asked for.
+	kube.OpenAPIV3Config.Definitions = nil
 	return chain, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"runtime/debug"
+	"time"
 )
 
 // The collector's settings, unless GOGC or GOMEMLIMIT say otherwise: while the
@@ -14,6 +15,9 @@ const (
 	// startMemoryLimit keeps the start from taking more, in bytes.
 	startMemoryLimit = 400 << 20
 	idleGCPercent    = 50
+	// settleMemory is when start hooks and first syncs, which go on after
+	// readiness, have left their garbage.
+	settleMemory = 3 * time.Second
 )
 
 func memoryIsOurs() bool { return os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" }

@@ -178,11 +178,17 @@ func (u *up) drive(ctx context.Context) error {
 	if len(u.command) > 0 {
 		return u.runCommand(ctx)
 	}
-	select {
-	case err := <-u.ended:
-		return err
-	case <-u.signals:
-		return u.stopped()
+	idle := time.NewTimer(settleMemory)
+	defer idle.Stop()
+	for {
+		select {
+		case <-idle.C:
+			trimMemory()
+		case err := <-u.ended:
+			return err
+		case <-u.signals:
+			return u.stopped()
+		}
 	}
 }
 
