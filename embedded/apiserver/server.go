@@ -189,6 +189,7 @@ func createChain(completed options.CompletedOptions, later *background) (*aggreg
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
 		return handlers(description.before(handler), config)
 	}
+	finishRequests(&config.Aggregator.GenericConfig.Config)
 
 	configured, err := config.Complete()
 	if err != nil {

@@ -43,8 +43,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setup gives each script a home, a state directory and a temporary directory
-// of its own. Paths of sockets are short: the work directory's may be too long.
+// setup gives each script lib.sh, a home, a state directory and a temporary
+// directory of its own. Paths of sockets are short: the work directory's may be too long.
 func setup(env *testscript.Env) error {
 	for name, dir := range map[string]string{"HOME": "home", "XDG_STATE_HOME": "state", "TMPDIR": "tmp"} {
 		path := filepath.Join(env.WorkDir, dir)
@@ -54,7 +54,11 @@ func setup(env *testscript.Env) error {
 		env.Setenv(name, path)
 	}
 	env.Values[clockKey{}] = new(time.Time)
-	return nil
+	lib, err := os.ReadFile(filepath.Join("testdata", "lib.sh"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(env.WorkDir, "lib.sh"), lib, 0o600)
 }
 
 // condition knows [unshare] (namespaces of our own can be made) and [root].

@@ -53,7 +53,7 @@ func TestHello(t *testing.T) {
 	}
 	removed()
 	removed()
-	if out := u.run(program, "check"); !strings.Contains(out, "manifests in sync: 3 objects of 1 files") {
+	if out := u.run(program, "check"); !strings.Contains(out, "manifests in sync: 3 objects of 1 file") {
 		t.Errorf("check:\n%s", out)
 	}
 

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes besides those of COMMAND.
@@ -36,6 +37,9 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // Main runs the program with these arguments and returns its exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	// cobra takes flags from here that libraries register when they are loaded,
+	// Kubernetes' --version among them.
+	pflag.CommandLine = pflag.NewFlagSet("linkerd-lite", pflag.ContinueOnError)
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -64,7 +68,12 @@ func newRoot() *cobra.Command {
 		Short: "A cluster that runs Linkerd, without the cluster",
 		Long: `linkerd-lite behaves like a Kubernetes cluster that runs Linkerd, in one process:
 it applies the manifests of a directory to a real API server and serves the
-APIs that Linkerd's proxies dial.`,
+APIs that Linkerd's proxies dial.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage, 128+n ended by signal n;
+of up with -- COMMAND that of COMMAND, 127 if it could not be started;
+of kubectl that of kubectl.`,
+		Version:           programVersion(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,

@@ -71,10 +71,19 @@ func checkManifests(out io.Writer, readiness *readiness) error {
 		fmt.Fprintf(out, "‼ changed by others: %v\n", drift)
 	}
 	if !status.InSync {
-		return fmt.Errorf("manifests are not in sync: %d faults, %d waiting, %d deletions held", len(status.Faults), len(status.Waiting), len(status.Held))
+		return fmt.Errorf("manifests are not in sync: %s, %d waiting, %s held",
+			count(len(status.Faults), "fault"), len(status.Waiting), count(len(status.Held), "deletion"))
 	}
-	fmt.Fprintf(out, "√ manifests in sync: %d objects of %d files\n", status.Objects, status.Files)
+	fmt.Fprintf(out, "√ manifests in sync: %s of %s\n", count(status.Objects, "object"), count(status.Files, "file"))
 	return nil
+}
+
+// count is "1 file" or "2 files".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func checkLine(part lifecycle.Status) string {

@@ -82,7 +82,7 @@ func (u *up) plan(ctx context.Context, planner *instance, client *rest.Config, s
 		fmt.Fprint(u.stdout, plan.String())
 	}
 	if n := len(plan.Failed) + len(plan.Waiting); n > 0 {
-		return fmt.Errorf("dry run: %d objects would not be applied", n)
+		return fmt.Errorf("dry run: %s would not be applied", count(n, "object"))
 	}
 	return nil
 }

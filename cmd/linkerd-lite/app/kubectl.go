@@ -44,6 +44,7 @@ func newKubectlCommand() *cobra.Command {
 				IOStreams:   genericiooptions.IOStreams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()},
 			})
 			refuseProcessCommands(root)
+			replaceVersion(root, flags)
 			root.SetArgs(args)
 			root.SetIn(cmd.InOrStdin())
 			root.SetOut(cmd.OutOrStdout())

@@ -14,11 +14,33 @@ import (
 // linkerdVersion is the version of Linkerd whose behaviour this program has.
 const linkerdVersion = "2.20"
 
+// programVersion is the module's version where the build knows one: a tag, or
+// a pseudo-version that names the revision.
 func programVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
 	}
-	return "(devel)"
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	var revision, dirty string
+	for _, setting := range info.Settings {
+		switch {
+		case setting.Key == "vcs.revision":
+			revision = " of revision " + setting.Value
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			dirty = ", changed"
+		}
+	}
+	if revision == "" {
+		return "a development build without a recorded revision"
+	}
+	return "a development build" + revision + dirty
 }
 
 // versionText is what the command version and the flag --version print.

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	kubectlversion "k8s.io/kubectl/pkg/cmd/version"
+	"sigs.k8s.io/yaml"
+
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+)
+
+// replaceVersion replaces `kubectl version`: it knows its own version only when
+// it was built by Kubernetes' scripts, and fails over the one it has here.
+func replaceVersion(root *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	for _, cmd := range root.Commands() {
+		if cmd.Name() != "version" {
+			continue
+		}
+		cmd.Run = nil
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+			version := kubectlversion.Version{ClientVersion: &apimachineryversion.Info{GitVersion: apiserver.KubernetesVersion()}}
+			clientOnly, _ := cmd.Flags().GetBool("client")
+			if !clientOnly {
+				client, err := flags.ToDiscoveryClient()
+				if err != nil {
+					return err
+				}
+				client.Invalidate()
+				if version.ServerVersion, err = client.ServerVersion(); err != nil {
+					return err
+				}
+			}
+			output, _ := cmd.Flags().GetString("output")
+			return printVersion(cmd, version, output)
+		}
+	}
+}
+
+func printVersion(cmd *cobra.Command, version kubectlversion.Version, output string) error {
+	var data []byte
+	var err error
+	switch output {
+	case "":
+		text := fmt.Sprintf("Client Version: %s\n", version.ClientVersion.GitVersion)
+		if version.ServerVersion != nil {
+			text += fmt.Sprintf("Server Version: %s\n", version.ServerVersion.GitVersion)
+		}
+		data = []byte(text)
+	case "json":
+		data, err = json.MarshalIndent(&version, "", "  ")
+		data = append(data, '\n')
+	case "yaml":
+		data, err = yaml.Marshal(&version)
+	default:
+		err = fmt.Errorf("--output must be 'yaml' or 'json'")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = cmd.OutOrStdout().Write(data)
+	return err
+}
