@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/cmd/linkerd-lite/app"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+)
+
+// cluster is a running `linkerd-lite up` with clients.
+type cluster struct {
+	info    app.RunInfo
+	config  *rest.Config
+	objects dynamic.Interface
+}
+
+// startCluster runs `linkerd-lite up` until the test ends.
+func startCluster(t *testing.T, args ...string) *cluster {
+	t.Helper()
+	cmd := exec.Command("linkerd-lite", append([]string{"up", "--ephemeral", "--random-ports", "-o", "json"}, args...)...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("linkerd-lite up: %v\n%s", err, stderr.String())
+		}
+	})
+	c := &cluster{}
+	if err := json.NewDecoder(bufio.NewReader(stdout)).Decode(&c.info); err != nil {
+		t.Fatalf("linkerd-lite up describes itself: %v\n%s", err, stderr.String())
+	}
+	if c.config, err = clientcmd.BuildConfigFromFlags("", c.info.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	c.config.QPS = -1
+	c.config.WarningHandler = rest.NoWarnings{}
+	if c.objects, err = dynamic.NewForConfig(c.config); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// webhookDurations is the API server's histogram of the time that it waits for
+// validating webhooks: how many calls took at most so many seconds.
+func (c *cluster) webhookDurations(t *testing.T) map[float64]uint64 {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[float64]uint64{}
+	for _, m := range families["apiserver_admission_webhook_admission_duration_seconds"].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "name" && strings.HasSuffix(l.GetValue(), "-validator.linkerd.io") {
+				for _, b := range m.GetHistogram().GetBucket() {
+					calls[b.GetUpperBound()] += b.GetCumulativeCount()
+				}
+			}
+		}
+	}
+	return calls
+}
+
+// B75: 200 objects are applied in parallel while 1,000 streams are open, and no
+// webhook comes near its timeout of ten seconds.
+func TestAdmissionUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := startCluster(t, "--without", "controllers,kubelet")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	applyObject := func(resource schema.GroupVersionResource, text string) error {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			return err
+		}
+		_, err := c.objects.Resource(resource).Namespace("default").Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "test"})
+		return err
+	}
+	apply := func(resource schema.GroupVersionResource, kind, name, spec string) error {
+		return applyObject(resource, "apiVersion: "+resource.GroupVersion().String()+"\nkind: "+kind+"\nmetadata: {name: "+name+"}\nspec: "+spec)
+	}
+	services := schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	slices := schema.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}
+	if err := apply(services, "Service", "web", `{ports: [{port: 80}]}`); err != nil {
+		t.Fatal(err)
+	}
+	if err := applyObject(slices, `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{port: 80}]
+endpoints: [{addresses: [10.1.1.1], conditions: {ready: true}}]`); err != nil {
+		t.Fatal(err)
+	}
+	c.openStreams(t, ctx, 500)
+
+	profiles := schema.GroupVersionResource{Group: "linkerd.io", Version: "v1alpha2", Resource: "serviceprofiles"}
+	servers := schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v1beta3", Resource: "servers"}
+	for _, round := range []struct {
+		name  string
+		limit int
+		// within is what 99 of 100 calls may take, in seconds: a bound of the histogram.
+		within float64
+	}{
+		// As many at once as the manifest directory applies.
+		{"sixteen at once", 16, 0.1},
+		// So many share the processor with each other and with the client here.
+		{"all at once", 200, 1},
+	} {
+		before := c.webhookDurations(t)
+		var group errgroup.Group
+		group.SetLimit(round.limit)
+		began := time.Now()
+		for i := range 100 {
+			name := fmt.Sprintf("web-%d-%d", round.limit, i)
+			group.Go(func() error {
+				return apply(profiles, "ServiceProfile", name+".default.svc.cluster.local", `{routes: [{name: r, condition: {method: GET}}]}`)
+			})
+			group.Go(func() error {
+				return apply(servers, "Server", name, `{podSelector: {matchLabels: {app: `+name+`}}, port: 80}`)
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatalf("%s: %v", round.name, err)
+		}
+		took := time.Since(began)
+		after := c.webhookDurations(t)
+		calls, quick := after[math.Inf(1)]-before[math.Inf(1)], after[round.within]-before[round.within]
+		t.Logf("%s: %d calls in %v, durations by upper bound in seconds: before %v, after %v", round.name, calls, took, before, after)
+		if calls != 200 || (calls-quick)*100 > calls*uint64(slowness()) {
+			t.Errorf("%s: of %d calls %d took more than %v s", round.name, calls, calls-quick, round.within)
+		}
+	}
+	// It fails closed, and says why: what the check denies is not stored under load either.
+	err := apply(profiles, "ServiceProfile", "bad.default.svc.cluster.local", `{routes: [{name: r, condition: {method: GET}, timeout: "10"}]}`)
+	if err == nil || !strings.Contains(err.Error(), "spec.routes[0].timeout") {
+		t.Errorf("a bad profile: %v", err)
+	}
+}
+
+// openStreams opens n streams of endpoints and n of profiles over ten
+// connections, and waits for the first message of each.
+func (c *cluster) openStreams(t *testing.T, ctx context.Context, n int) {
+	t.Helper()
+	var clients []destination.DestinationClient
+	for range 10 {
+		cc, err := grpc.NewClient("passthrough:///"+c.info.Addresses["destination"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cc.Close() })
+		clients = append(clients, destination.NewDestinationClient(cc))
+	}
+	web := &destination.GetDestination{Path: "web.default.svc.cluster.local:80"}
+	var group errgroup.Group
+	for i := range n {
+		group.Go(func() error {
+			stream, err := clients[i%len(clients)].Get(ctx, web)
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		})
+		group.Go(func() error {
+			stream, err := clients[i%len(clients)].GetProfile(ctx, web)
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
