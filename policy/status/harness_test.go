@@ -70,7 +70,7 @@ func (c *cluster) join(identity string) *member {
 		return true, nil, c.patch(action.(clienttesting.PatchAction))
 	})
 	m.Writer, err = New(Config{
-		State: st, Client: client, Leases: c.leases.CoordinationV1(), Namespace: "linkerd", Identity: identity,
+		State: st, Client: client, Kube: c.leases, Namespace: "linkerd", Identity: identity,
 		ClusterNetworks: linkerd.DefaultClusterNetworks, Registerer: m.registry,
 		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

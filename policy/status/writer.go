@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lease"
@@ -31,6 +31,8 @@ const (
 	reconcilePeriod = 10 * time.Second
 	// DefaultPatchTimeout is how long a patch may take.
 	DefaultPatchTimeout = 5 * time.Second
+	// DefaultDeploymentName is the Deployment that runs Linkerd's policy controller.
+	DefaultDeploymentName = "linkerd-destination"
 	// writers is how many patches are under way at once.
 	writers = 16
 	// The wait before a patch that failed is tried again.
@@ -40,11 +42,14 @@ const (
 // Config is what a Writer needs.
 type Config struct {
 	State *state.State
-	// Client patches; Leases keeps the Lease.
+	// Client patches; Kube keeps the Lease.
 	Client dynamic.Interface
-	Leases coordinationclient.LeasesGetter
+	Kube   kubernetes.Interface
 	// Namespace of the control plane, where the Lease lives.
 	Namespace string
+	// DeploymentName is the Deployment that owns the Lease,
+	// DefaultDeploymentName if empty.
+	DeploymentName string
 	// Identity of the Lease's holder.
 	Identity string
 	// ClusterNetworks is a list of address ranges.
@@ -75,6 +80,9 @@ func New(config Config) (*Writer, error) {
 	if config.PatchTimeout == 0 {
 		config.PatchTimeout = DefaultPatchTimeout
 	}
+	if config.DeploymentName == "" {
+		config.DeploymentName = DefaultDeploymentName
+	}
 	w := &Writer{config: config, log: config.Log}
 	var err error
 	if w.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
@@ -94,8 +102,12 @@ func (w *Writer) Run(ctx context.Context) error {
 	if w.config.State.WaitSynced(ctx) != nil {
 		return nil
 	}
+	if err := w.createLease(ctx); err != nil && ctx.Err() == nil {
+		// Whoever wants it first creates it then, without labels and owner.
+		w.log.Warn("lease not prepared", "error", err)
+	}
 	return lease.Run(ctx, lease.Config{
-		Client:    w.config.Leases,
+		Client:    w.config.Kube.CoordinationV1(),
 		Namespace: w.config.Namespace,
 		Name:      linkerd.PolicyWriteLease,
 		Identity:  w.config.Identity,

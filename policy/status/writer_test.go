@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -201,6 +203,48 @@ func TestLeaseOfTheDead(t *testing.T) {
 				time.Sleep(6 * time.Second)
 				if got := c.patched(); got != 1 {
 					t.Errorf("%d patches, want 1", got)
+				}
+			})
+		})
+	}
+}
+
+// The Lease has the labels, the owner and the times of policy-status 4.
+func TestLease(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		owned bool
+	}{{"owned by the Deployment", true}, {"without a Deployment", false}} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				m := c.join("lite")
+				if row.owned {
+					deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "linkerd", Name: DefaultDeploymentName, UID: "u-1"}}
+					if _, err := c.leases.AppsV1().Deployments("linkerd").Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				defer running(t, m)()
+				time.Sleep(10 * time.Second)
+				lease, err := c.leases.CoordinationV1().Leases("linkerd").Get(t.Context(), "policy-controller-write", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				labels := map[string]string{"linkerd.io/control-plane-component": "destination", "linkerd.io/control-plane-ns": "linkerd"}
+				if diff := cmp.Diff(labels, lease.Labels); diff != "" {
+					t.Errorf("labels (-want +got):\n%s", diff)
+				}
+				var owners []metav1.OwnerReference
+				if row.owned {
+					controller := true
+					owners = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "linkerd-destination", UID: "u-1", Controller: &controller}}
+				}
+				if diff := cmp.Diff(owners, lease.OwnerReferences); diff != "" {
+					t.Errorf("owners (-want +got):\n%s", diff)
+				}
+				if got := lease.Spec; *got.HolderIdentity != "lite" || *got.LeaseDurationSeconds != 30 || got.RenewTime == nil {
+					t.Errorf("spec is %v", got)
 				}
 			})
 		})

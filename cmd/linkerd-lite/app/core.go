@@ -126,7 +126,7 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 			return nil, fmt.Errorf("client for status: %w", err)
 		}
 		writer, err := policystatus.New(policystatus.Config{
-			State: c.state, Client: patches, Leases: c.kube.CoordinationV1(),
+			State: c.state, Client: patches, Kube: c.kube,
 			Namespace: c.options.controlPlaneNamespace, Identity: c.holder,
 			ClusterNetworks: c.options.clusterNetworks, Log: c.log.With("part", "status"), Registerer: c.registry,
 		})
