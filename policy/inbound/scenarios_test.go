@@ -111,6 +111,25 @@ func run(t *testing.T, rows map[string]scenario) {
 // Which policy a port has: defaults, Servers, probes, and the life of a stream.
 func TestPorts(t *testing.T) {
 	run(t, map[string]scenario{
+		"4.1 ports and probes of a Pod change": {run: func(t *testing.T, c *cluster) {
+			with := func(port, path string) string {
+				return pod("a", "}\nspec: {containers: [{name: c, ports: [{name: http, containerPort: "+port+"}], livenessProbe: {httpGet: {path: "+path+", port: 8080}}}]}")
+			}
+			c.apply(with("8080", "/old"), serverOn("s", "http", ", proxyProtocol: HTTP/1"))
+			w := c.watch("ns:a", 8080)
+			owned := w.take()
+			if len(owned) != 1 || !strings.Contains(summary(owned[0]), "server/s http1") || !strings.Contains(summary(owned[0]), "exact:/old") {
+				t.Errorf("%v", owned)
+			}
+			c.apply(with("8080", "/new"))
+			if probed := w.take(); len(probed) != 1 || !strings.Contains(summary(probed[0]), "exact:/new") {
+				t.Errorf("%v", probed)
+			}
+			c.apply(with("9090", "/new"))
+			if moved := w.take(); len(moved) != 1 || !strings.Contains(summary(moved[0]), "default/all-unauthenticated") {
+				t.Errorf("%v", moved)
+			}
+		}},
 		"P71 P72 default of a Pod": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause)
 			for _, token := range []string{"ns:pause", `{"ns":"ns","pod":"pause"}` + "\n", `{"x":[1],"pod":"pause","ns":"ns"} `} {

@@ -81,6 +81,26 @@ const (
 	redirectText = "redirect:{scheme:{registered:HTTP} host:host path:{prefix:/path} port:5555 status:302}"
 )
 
+// An EgressNetwork that is gone is no backend any more.
+func TestEgressBackendGoes(t *testing.T) {
+	for _, v := range allVariants {
+		t.Run(v.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(mySvc(), egress("other", "Allow", ""), v.route(routeDoc{rules: "[{backendRefs: [{group: policy.linkerd.io, kind: EgressNetwork, name: other, port: 8888}]}]"}))
+				s := c.watch("ns", "10.96.0.10:4191")
+				if text := summary(s.take()[0]); !strings.Contains(text, "EgressNetwork backends attach to EgressNetwork parents only") {
+					t.Errorf("while it is there: %s", text)
+				}
+				c.remove("EgressNetwork/ns/other")
+				messages := s.take()
+				if len(messages) != 1 || !strings.Contains(summary(messages[0]), "EgressNetwork not found other") {
+					t.Errorf("once it is gone: %v", messages)
+				}
+			})
+		})
+	}
+}
+
 // A backend is valid as soon as, and as long as, it exists.
 func TestBackendComesAndGoes(t *testing.T) {
 	for _, v := range allVariants {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/dynamic"
@@ -127,7 +128,8 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 		}
 		writer, err := policystatus.New(policystatus.Config{
 			State: c.state, Client: patches, Kube: c.kube,
-			Namespace: c.options.controlPlaneNamespace, Identity: c.holder,
+			Namespace: c.options.controlPlaneNamespace, Identity: c.holder, DeploymentName: c.options.policyDeployment,
+			PatchTimeout:    time.Duration(c.options.patchTimeoutMs) * time.Millisecond,
 			ClusterNetworks: c.options.clusterNetworks, Log: c.log.With("part", "status"), Registerer: c.registry,
 		})
 		if err != nil {

@@ -3,12 +3,13 @@ package app
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/pflag"
 )
 
-// linkerdFlags are the flags of Linkerd's destination controller that have no
-// counterpart here (D section 4.3). They are taken, with the values of
+// linkerdFlags are the flags of Linkerd's destination and policy controllers
+// that have no counterpart here (D section 4.3, policy-inbound 1.2). They are taken, with the values of
 // Linkerd's chart, so that its command lines work; one that is given is
 // answered with a warning that says why it does nothing.
 type linkerdFlags struct {
@@ -26,6 +27,16 @@ func (o *linkerdFlags) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.streamQueueCapacity, "stream-queue-capacity", 100, o.without("stream-queue-capacity", noQueues))
 	flags.BoolVar(&o.exportQueueMetrics, "export-queue-metrics", true, o.without("export-queue-metrics", noQueues))
 	flags.StringVar(&o.traceCollector, "trace-collector", "", o.without("trace-collector", "no traces are exported"))
+	const ownContext = "the current context of the kubeconfig is used"
+	for _, name := range []string{"cluster", "context", "user", "as"} {
+		flags.String(name, "", o.without(name, ownContext))
+	}
+	flags.StringArray("as-group", nil, o.without("as-group", ownContext))
+	flags.Duration("kube-api-response-headers-timeout", 9*time.Second, o.without("kube-api-response-headers-timeout", "reads are watches, which are begun anew when they end"))
+	const ownCertificates = "webhooks have a certificate of their own"
+	flags.String("server-tls-key", "", o.without("server-tls-key", ownCertificates))
+	flags.String("server-tls-certs", "", o.without("server-tls-certs", ownCertificates))
+	flags.Bool("admission-controller-disabled", false, o.without("admission-controller-disabled", "up --without webhooks leaves out all webhooks, and serve has none"))
 	// Kubernetes has a process-wide flag of this name and another type, which cobra would take.
 	flags.Bool("version", false, "print the versions of this program and of what it stands for")
 	flags.SetNormalizeFunc(linkerdNames)
@@ -52,6 +63,14 @@ func linkerdNames(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = "destination-addr"
 	case "metrics-addr":
 		name = "admin-addr"
+	case "grpc-addr":
+		name = "policy-addr"
+	case "server-addr":
+		name = "webhook-addr"
+	case "control-plane-namespace":
+		name = "controller-namespace"
+	case "identity-domain":
+		name = "identity-trust-domain"
 	}
 	return pflag.NormalizedName(name)
 }

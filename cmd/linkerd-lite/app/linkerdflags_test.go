@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every flag of Linkerd's destination controller is taken, with the value that
-// its chart sets (D section 4.3).
+// Every flag of Linkerd's destination and policy controllers is taken, with the
+// value that the chart sets (D section 4.3, policy-inbound 1.2).
 func TestLinkerdFlags(t *testing.T) {
 	for _, test := range []struct {
 		flag, want, value string
@@ -40,6 +40,28 @@ func TestLinkerdFlags(t *testing.T) {
 		{flag: "log-level", want: "warn", value: "debug"},
 		{flag: "log-format", want: "plain", value: "json"},
 		{flag: "version", want: "false", value: "true"},
+		// The policy controller's.
+		{flag: "grpc-addr", want: "127.0.0.1:8090", value: "127.0.0.1:0"},
+		{flag: "server-addr", want: "127.0.0.1:0", value: "127.0.0.1:9443"},
+		{flag: "admin-addr", want: "127.0.0.1:9990", value: "127.0.0.1:0"},
+		{flag: "control-plane-namespace", want: "linkerd", value: "other"},
+		{flag: "identity-domain", want: "", value: "example.org"},
+		{flag: "cluster-networks", want: "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16", value: "10.0.0.1"},
+		{flag: "probe-networks", want: "0.0.0.0/0,::/0", value: ""},
+		{flag: "default-policy", want: "all-unauthenticated", value: "deny"},
+		{flag: "patch-timeout-ms", want: "5000", value: "1"},
+		{flag: "policy-deployment-name", want: "linkerd-destination", value: "other"},
+		{flag: "allow-l5d-request-headers", want: "false", value: "true"},
+		{flag: "global-egress-network-namespace", want: "linkerd-egress", value: "other"},
+		{flag: "cluster", want: "", value: "a", idle: true},
+		{flag: "context", want: "", value: "a", idle: true},
+		{flag: "user", want: "", value: "a", idle: true},
+		{flag: "as", want: "", value: "a", idle: true},
+		{flag: "as-group", want: "[]", value: "a", idle: true},
+		{flag: "kube-api-response-headers-timeout", want: "9s", value: "1s", idle: true},
+		{flag: "server-tls-key", want: "", value: "file", idle: true},
+		{flag: "server-tls-certs", want: "", value: "file", idle: true},
+		{flag: "admission-controller-disabled", want: "false", value: "true", idle: true},
 	} {
 		for name, command := range map[string]func() *cobra.Command{"up": newUpCommand, "serve": newServeCommand} {
 			t.Run(name+" --"+test.flag, func(t *testing.T) {
@@ -96,6 +118,8 @@ func TestFlagsRefused(t *testing.T) {
 		{"D148 queue of nothing", "--stream-queue-capacity=0", "--stream-queue-capacity=0: must be above zero"},
 		{"D148 negative queue", "--stream-queue-capacity=-1", "--stream-queue-capacity=-1: must be above zero"},
 		{"D148 IPv6 without slices", "--enable-ipv6 --enable-endpoint-slices=false", "exclude each other"},
+		{"cluster networks", "--cluster-networks=10.0.0.0/33", "--cluster-networks=10.0.0.0/33: "},
+		{"probe networks", "--probe-networks=all", "--probe-networks=all: "},
 		{"unknown transport mode", "--outbound-transport-mode=tls", "must be transport-header or transparent"},
 	} {
 		for _, command := range []string{"up", "serve"} {

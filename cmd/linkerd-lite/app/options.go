@@ -11,6 +11,8 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/policy"
+	policystatus "github.com/linkerd-lite/linkerd-lite/policy/status"
 )
 
 // coreOptions are the flags of the control plane itself, whatever API server
@@ -33,6 +35,8 @@ type coreOptions struct {
 	allowL5dHeaders       bool
 	meshedHTTP2Params     string
 	strictProfiles        bool
+	patchTimeoutMs        uint32
+	policyDeployment      string
 	enablePprof           bool
 	linkerd               linkerdFlags
 }
@@ -61,6 +65,8 @@ func (o *coreOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.allowL5dHeaders, "allow-l5d-request-headers", false, "let requests set timeouts and retries by l5d-* headers")
 	flags.StringVar(&o.meshedHTTP2Params, "meshed-http2-client-params", linkerd.DefaultMeshedHTTP2Params, "HTTP/2 parameters for clients of meshed endpoints, as JSON")
 	flags.BoolVar(&o.strictProfiles, "strict-profiles", false, "refuse profiles of missing services, and send empty ones for undefined ports, as Linkerd does after 2.20")
+	flags.Uint32Var(&o.patchTimeoutMs, "patch-timeout-ms", uint32(policystatus.DefaultPatchTimeout.Milliseconds()), "how long writing a status may take, in milliseconds")
+	flags.StringVar(&o.policyDeployment, "policy-deployment-name", policystatus.DefaultDeploymentName, "Deployment that owns the Lease of whoever writes status")
 	flags.BoolVar(&o.enablePprof, "enable-pprof", false, "serve /debug/pprof on the admin address")
 	o.linkerd.addFlags(flags)
 }
@@ -86,17 +92,14 @@ func (o *coreOptions) complete() error {
 	return nil
 }
 
+// parsePrefixes reads the ranges of a flag, without their host bits.
 func parsePrefixes(flag, value string) ([]netip.Prefix, error) {
-	if value == "" {
-		return nil, nil
+	prefixes, err := policy.ParseNetworks(value)
+	if err != nil {
+		return nil, fmt.Errorf("--%s=%s: %w", flag, value, err)
 	}
-	var prefixes []netip.Prefix
-	for _, text := range strings.Split(value, ",") {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
-			return nil, fmt.Errorf("--%s=%s: %w", flag, value, err)
-		}
-		prefixes = append(prefixes, prefix.Masked())
+	for i, prefix := range prefixes {
+		prefixes[i] = prefix.Masked()
 	}
 	return prefixes, nil
 }
