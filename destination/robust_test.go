@@ -375,3 +375,39 @@ func gather(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	}
 	return values
 }
+
+// Objects that lack all that the API lets them lack harm nobody: what can be
+// said is said, on all kinds of streams.
+func TestObjectsWithMissingFields(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		s, service, pod := c.get(name1), c.profile(name1), c.profile(pod1At)
+		s.want("A 10.0.0.12:8989")
+		service.want(name1Name)
+		pod.want(pod1At + " name1-1")
+		meta := func(kind, name string) string {
+			return "kind: " + kind + "\nmetadata: {namespace: ns, name: " + name + "}\n"
+		}
+		c.apply(
+			meta("Service", "bare"), meta("Pod", "bare"), meta("EndpointSlice", "bare"),
+			"kind: Server\nmetadata: {namespace: ns, name: bare}\nspec: {podSelector: {}, port: 80}\n",
+			meta("ExternalWorkload", "bare"), meta("ReplicaSet", "bare"), meta("Job", "bare"),
+			"kind: Node\nmetadata: {name: bare}\n",
+			"kind: ServiceProfile\nmetadata: {namespace: ns, name: bare.ns.svc.cluster.local}\n",
+			"kind: EndpointSlice\nmetadata: {namespace: ns, name: a, labels: {kubernetes.io/service-name: bare}}\nports: [{}]\nendpoints:\n"+
+				"- {}\n- {addresses: []}\n- {addresses: ['10.0.0.50'], targetRef: {}}\n- {addresses: ['10.0.0.51'], targetRef: {kind: Pod}}\n"+
+				"- {addresses: ['10.0.0.52'], targetRef: {kind: Pod, namespace: ns, name: bare}, hints: {}}\n"+
+				"- {addresses: ['10.0.0.53'], targetRef: {kind: ExternalWorkload, name: bare}}\n- {addresses: ['10.0.0.54']}\n",
+			podYAML("name1-2", "10.0.0.60", ownedBy("ReplicaSet", "bare")),
+			sliceYAML("b", 8989, "10.0.0.60 name1-2"),
+		)
+		s.want("A 10.0.0.60:8989")
+		s.wantOpen()
+		service.want()
+		pod.want()
+		// Its port is not defined and is taken as it is.
+		c.get("bare.ns.svc.cluster.local:80", "bare").want("A 10.0.0.52:80 10.0.0.53:80 10.0.0.54:80")
+		c.profile("bare.ns.svc.cluster.local:80").want("bare.ns.svc.cluster.local")
+		c.profile("10.0.0.52:80").want("10.0.0.52:80")
+	})
+}
