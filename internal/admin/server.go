@@ -54,6 +54,8 @@ func New(config Config) *Server {
 	mux.HandleFunc("GET /ready", s.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(config.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(config.Log.Handler(), slog.LevelWarn),
+		// The policy controller's format (policy-inbound 1.4), for those who ask for it.
+		EnableOpenMetrics: true,
 	}))
 	if config.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,22 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
+
+// Series are served in the format of Prometheus, and in OpenMetrics to those who ask.
+func TestMetricsFormat(t *testing.T) {
+	server := New(Config{Gatherer: prometheus.NewRegistry()})
+	for accept, want := range map[string]string{
+		"": "text/plain", "application/openmetrics-text; version=1.0.0": "application/openmetrics-text",
+	} {
+		request := httptest.NewRequest("GET", "/metrics", nil)
+		request.Header.Set("Accept", accept)
+		recorder := httptest.NewRecorder()
+		server.server.Handler.ServeHTTP(recorder, request)
+		if got := recorder.Header().Get("Content-Type"); !strings.HasPrefix(got, want) {
+			t.Errorf("asked for %q: %s, want %s", accept, got, want)
+		}
+	}
+}
 
 func TestServer(t *testing.T) {
 	var ready atomic.Bool

@@ -5,12 +5,42 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // lagMetrics are the <kind>_informer_lag_seconds histograms (D section 4.1).
 type lagMetrics struct {
 	byKind map[int]prometheus.Histogram
+}
+
+// watchMetrics are the kube_watch_* series of Linkerd's policy controller
+// (policy-inbound 1.5).
+type watchMetrics struct {
+	events, errors *prometheus.CounterVec
+}
+
+func newWatchMetrics() *watchMetrics {
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label, "kind", "group", "version"})
+	}
+	return &watchMetrics{
+		events: counter("kube_watch_events_total", "Events of watched kinds; a Restart is a new list.", "op"),
+		errors: counter("kube_watch_errors_total", "Lists and watches that failed, by reason.", "error"),
+	}
+}
+
+// event counts an Apply, a Delete or a Restart.
+func (m *watchMetrics) event(op string, info *KindInfo) {
+	m.events.WithLabelValues(op, info.GVK.Kind, info.GVK.Group, info.GVK.Version).Inc()
+}
+
+func (m *watchMetrics) error(err error, info *KindInfo) {
+	reason := string(apierrors.ReasonForError(err))
+	if reason == "" {
+		reason = "Transport" // the API server did not say
+	}
+	m.errors.WithLabelValues(reason, info.GVK.Kind, info.GVK.Group, info.GVK.Version).Inc()
 }
 
 // lagKinds are those whose lag Linkerd observes, with the series' prefix.
@@ -30,6 +60,14 @@ func (s *State) registerMetrics(registerer prometheus.Registerer) (*lagMetrics, 
 	lag := &lagMetrics{byKind: map[int]prometheus.Histogram{}}
 	if registerer == nil {
 		return lag, nil
+	}
+	if s.config.Cluster == LocalCluster {
+		for _, c := range []prometheus.Collector{s.watches.events, s.watches.errors} {
+			if err := registerer.Register(c); err != nil {
+				return nil, fmt.Errorf("register kube_watch series: %w", err)
+			}
+			s.collectors = append(s.collectors, c)
+		}
 	}
 	for _, info := range s.config.Kinds {
 		table := s.tables[info.id]

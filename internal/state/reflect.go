@@ -44,6 +44,7 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 			}
 			sleep(ctx, absentPoll, source.definitionChanged(info))
 		default:
+			s.watches.error(err, info)
 			delay := retry.Step()
 			log.Warn("cannot list or watch, will try again", "error", err, "in", delay)
 			sleep(ctx, delay, nil)
@@ -86,6 +87,7 @@ func (k *sink) Update(obj any) error {
 }
 
 func (k *sink) store(obj any) error {
+	k.state.watches.event("Apply", k.info)
 	key, typed, err := k.decode(obj)
 	if err != nil {
 		k.reject(key, err)
@@ -103,6 +105,7 @@ func (k *sink) Delete(obj any) error {
 	if err != nil {
 		return fmt.Errorf("delete of %s: %w", k.info.Name, err)
 	}
+	k.state.watches.event("Delete", k.info)
 	// By name, so that a version that does not decode cannot keep an older one alive.
 	k.state.put(k.info.id, objectKey(accessor.GetNamespace(), accessor.GetName()), nil)
 	return nil
@@ -110,6 +113,7 @@ func (k *sink) Delete(obj any) error {
 
 func (k *sink) Replace(list []any, _ string) error {
 	k.absent = false
+	k.state.watches.event("Restart", k.info)
 	k.replaceAll(list)
 	return nil
 }

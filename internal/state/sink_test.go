@@ -1,10 +1,16 @@
 package state
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -118,5 +124,39 @@ func TestSubscriptionMergesChanges(t *testing.T) {
 	}
 	if changes := sub.Take(); len(changes) != 0 {
 		t.Errorf("after Unsubscribe: %+v", changes)
+	}
+}
+
+// The series of policy-inbound 1.5.
+func TestWatchMetrics(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	s, err := New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{&Servers.KindInfo}, Registerer: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &sink{state: s, info: &Servers.KindInfo, kind: Servers}
+	for _, err := range []error{
+		k.Replace([]any{server("a", "1", int64(80))}, "1"), k.Add(server("b", "2", int64(80))),
+		k.Update(server("b", "3", int64(81))), k.Delete(server("b", "4", int64(81))),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.watches.error(errors.New("connection refused"), k.info)
+	s.watches.error(apierrors.NewForbidden(schema.GroupResource{}, "servers", nil), k.info)
+	want := `
+# HELP kube_watch_errors_total Lists and watches that failed, by reason.
+# TYPE kube_watch_errors_total counter
+kube_watch_errors_total{error="Forbidden",group="policy.linkerd.io",kind="Server",version="v1beta3"} 1
+kube_watch_errors_total{error="Transport",group="policy.linkerd.io",kind="Server",version="v1beta3"} 1
+# HELP kube_watch_events_total Events of watched kinds; a Restart is a new list.
+# TYPE kube_watch_events_total counter
+kube_watch_events_total{group="policy.linkerd.io",kind="Server",op="Apply",version="v1beta3"} 2
+kube_watch_events_total{group="policy.linkerd.io",kind="Server",op="Delete",version="v1beta3"} 1
+kube_watch_events_total{group="policy.linkerd.io",kind="Server",op="Restart",version="v1beta3"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "kube_watch_errors_total", "kube_watch_events_total"); err != nil {
+		t.Error(err)
 	}
 }

@@ -40,6 +40,7 @@ type State struct {
 	tables     []anyTable
 	synced     []syncFlag
 	lag        *lagMetrics
+	watches    *watchMetrics
 	collectors []prometheus.Collector
 
 	mu            sync.Mutex
@@ -62,6 +63,7 @@ func New(config Config) (*State, error) {
 		tables:        make([]anyTable, kindCount),
 		synced:        make([]syncFlag, kindCount),
 		subscriptions: map[*Subscription]struct{}{},
+		watches:       newWatchMetrics(),
 	}
 	kinds := allKinds()
 	for _, info := range config.Kinds {
