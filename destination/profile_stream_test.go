@@ -76,6 +76,8 @@ func onHost(ip string, ports ...corev1.ContainerPort) func(*corev1.Pod) {
 	}
 }
 
+var hostPort7777 = corev1.ContainerPort{Name: "pub", ContainerPort: 8080, HostPort: 7777}
+
 func inHostNetwork(pod *corev1.Pod) { pod.Spec.HostNetwork = true }
 
 const (
@@ -92,7 +94,6 @@ func TestProfileStreams(t *testing.T) {
 		sliceOf("sts", "a", "IPv4", "[{name: '', port: 8989}]", "10.0.0.12 name1-1, hostname: pod-0, conditions: {ready: false}"),
 	}
 	instance := "pod-0.sts.ns.svc.cluster.local:8989"
-	hostPort := corev1.ContainerPort{Name: "pub", ContainerPort: 8080, HostPort: 7777}
 	for _, sc := range []scenario{
 		{name: "D104 Pods do not speak for their Service", path: "name1.ns.svc.cluster.local:4242",
 			before: objects(podYAML("name1-1", "10.0.0.12", annotated(opaque, "4242")), sliceYAML("a", 8989, "10.0.0.12 name1-1")),
@@ -142,7 +143,7 @@ func TestProfileStreams(t *testing.T) {
 			before: append(objects(podYAML("twin", "10.0.0.12"), serviceYAML("odd", "{port: 8989}")+"  clusterIP: 10.0.0.12\n"), sts...),
 			steps:  []step{{want: []string{pod1At + " name1-1"}}}},
 		{name: "D 2.4 an instance without address yet", path: instance, before: append([]string{podYAML("name1-1", "", notRunning(corev1.PodPending))}, sts...), steps: []step{{}}},
-		{name: "D130, D 3.5 host port, Server by name and by number", path: "192.0.2.10:7777", before: []string{podYAML("name1-1", "10.0.0.12", onHost("192.0.2.10", hostPort))}, steps: []step{
+		{name: "D130, D 3.5 host port, Server by name and by number", path: "192.0.2.10:7777", before: []string{podYAML("name1-1", "10.0.0.12", onHost("192.0.2.10", hostPort7777))}, steps: []step{
 			{want: []string{"192.0.2.10:7777 name1-1"}},
 			{apply: []string{serverYAML("s", "{}", "pub", "opaque")}, want: []string{"192.0.2.10:7777 name1-1 *"}},
 			{apply: []string{serverYAML("s", "{}", "8080", "opaque")}, want: []string{"192.0.2.10:7777 name1-1"}},

@@ -30,6 +30,7 @@ func newDiagnosticsCommand() *cobra.Command {
 		Short:   "Ask the control plane what it tells proxies",
 	}
 	client.addFlags(cmd.PersistentFlags())
+	cmd.PersistentFlags().String("destination-pod", "", "without effect: there is only one")
 	cmd.AddCommand(
 		newDiagnosticsEndpointsCommand(client.to("destination")),
 		newDiagnosticsProfileCommand(client.to("destination")),
