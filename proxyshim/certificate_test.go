@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
 )
@@ -180,5 +182,60 @@ func TestRenewalDropsNoStream(t *testing.T) {
 		if err := <-failed; err != nil && !errors.Is(err, io.EOF) {
 			t.Errorf("a stream ended with %v", err)
 		}
+	}
+}
+
+// Calls go on while the certificate is renewed, on connections that are there
+// and on new ones.
+func TestRenewalUnderLoad(t *testing.T) {
+	// Clients have the real clock, for which both certificates must be good.
+	c := clocktesting.NewFakeClock(time.Now().Add(-20 * time.Hour))
+	f, issuer := startFlaky(t, c)
+	web := f.web()
+	const workers, renewals = 8, 20
+	done := make(chan struct{})
+	var calls atomic.Int64
+	var group errgroup.Group
+	for i := range workers {
+		target := meshclient.Target{Addr: f.addr[policyPort], ServerName: destinationName, Identity: web, Anchors: f.anchors}
+		if i%2 == 1 {
+			target.Addr, target.DirectPort = f.direct, policyPort
+		}
+		group.Go(func() error {
+			cc, err := target.Dial()
+			for n := 1; err == nil; n++ {
+				if _, err = inbound.NewInboundServerPoliciesClient(cc).GetPort(context.Background(), &inbound.PortSpec{}); err != nil {
+					break
+				}
+				calls.Add(1)
+				select {
+				case <-done:
+					return cc.Close()
+				default:
+				}
+				if i < workers/2 && n%10 == 0 {
+					if err = cc.Close(); err == nil {
+						cc, err = target.Dial()
+					}
+				}
+			}
+			return err
+		})
+	}
+	before := issuer.issued.Load()
+	for range renewals {
+		seen := calls.Load()
+		c.Step(time.Hour) // the certificate is due after 17 hours
+		if _, err := f.shim.CertificateEnd(destinationPort); err != nil {
+			t.Fatal(err)
+		}
+		f.eventually("calls", func() bool { return calls.Load() >= seen+2*workers })
+	}
+	close(done)
+	if err := group.Wait(); err != nil {
+		t.Errorf("a call failed: %v", err)
+	}
+	if got := issuer.issued.Load() - before; got < 1 {
+		t.Errorf("%d renewals, want at least one", got)
 	}
 }

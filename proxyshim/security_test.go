@@ -70,6 +70,28 @@ func TestRefusals(t *testing.T) {
 			return c
 		}
 	}
+	// trickle never stops to send a handshake, and never completes it.
+	trickle := func(addr func(*fixture) string) func(*testing.T, *fixture) net.Conn {
+		return func(t *testing.T, f *fixture) net.Conn {
+			c := dialTCP(t, addr(f))
+			if _, err := c.Write([]byte{0x16, 3, 1, 0x20, 0, 1, 0, 0x1f, 0xfc}); err != nil {
+				t.Fatal(err)
+			}
+			ticker := time.NewTicker(20 * time.Millisecond)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer ticker.Stop()
+				for range ticker.C {
+					if _, err := c.Write([]byte{3}); err != nil {
+						return
+					}
+				}
+			}()
+			t.Cleanup(func() { c.Close(); <-ended })
+			return c
+		}
+	}
 	random := make([]byte, 4096)
 	_, _ = rand.Read(random)
 	random[0] = 0x80 // neither TLS nor HTTP/2 by chance
@@ -98,6 +120,8 @@ func TestRefusals(t *testing.T) {
 		{"random bytes in a TLS record", "TLS handshake failed", "8086", bytesTo(destinationAddr, append([]byte{0x16, 3, 1, 2, 0, 1}, random...)), ""},
 		{"half-open handshake", "handshake timeout", "8086", bytesTo(destinationAddr, []byte{0x16, 3, 1}), ""},
 		{"half-open handshake on the direct path", "handshake timeout", "4143", bytesTo(directAddr, []byte{0x16, 3, 1, 2, 0, 1, 0}), ""},
+		{"handshake of a byte now and then", "handshake timeout", "8086", trickle(destinationAddr), ""},
+		{"handshake of a byte now and then on the direct path", "handshake timeout", "4143", trickle(directAddr), ""},
 		{"nothing at all", "handshake timeout", "8086", bytesTo(destinationAddr, nil), ""},
 		{"direct path without a client certificate", "no client certificate", "4143", tlsTo(directAddr, destinationName, nil, offer(proxyshim.ALPN)), ""},
 		{"direct path without ALPN", "application protocol", "4143", tlsTo(directAddr, destinationName, good, nil), ""},

@@ -165,7 +165,10 @@ func (s *Shim) Run(ctx context.Context, ready func()) error {
 		group.Go(func() error { return s.direct.run(ctx, s.config.Inbound) })
 	}
 	ready()
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("proxy shim: %w", err)
+	}
+	return nil
 }
 
 // close closes all listeners.

@@ -54,6 +54,8 @@ type Supervisor struct {
 	parts  []*runningPart
 	byName map[string]*runningPart
 	ready  chan struct{}
+	// stop is closed when the parts are to stop.
+	stop chan struct{}
 
 	failOnce sync.Once
 	failed   chan struct{}
@@ -92,6 +94,7 @@ func New(config Config, parts ...Part) (*Supervisor, error) {
 		config:   config,
 		byName:   make(map[string]*runningPart, len(order)),
 		ready:    make(chan struct{}),
+		stop:     make(chan struct{}),
 		failed:   make(chan struct{}),
 		notReady: len(order),
 	}
@@ -127,16 +130,15 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	for _, p := range s.parts {
 		p.ctx, p.cancel = context.WithCancelCause(base)
 	}
-	stop := make(chan struct{})
 	for _, p := range s.parts {
-		go s.run(p, stop)
+		go s.run(p)
 	}
 
 	select {
 	case <-ctx.Done():
 	case <-s.failed:
 	}
-	close(stop)
+	close(s.stop)
 	begin := time.Now()
 	for _, p := range s.parts {
 		go func() {
@@ -194,8 +196,10 @@ func (s *Supervisor) Fail(part string, err error) {
 // Ready is closed once all parts are ready.
 func (s *Supervisor) Ready() <-chan struct{} { return s.ready }
 
-// IsReady says whether all parts are ready.
-func (s *Supervisor) IsReady() bool { return isClosed(s.ready) }
+// IsReady says whether all parts are ready, and none has failed or been told to stop.
+func (s *Supervisor) IsReady() bool {
+	return isClosed(s.ready) && !isClosed(s.failed) && !isClosed(s.stop)
+}
 
 // Status returns the state of all parts, in start order.
 func (s *Supervisor) Status() []Status {
@@ -208,19 +212,19 @@ func (s *Supervisor) Status() []Status {
 	return statuses
 }
 
-func (s *Supervisor) run(p *runningPart, stop <-chan struct{}) {
+func (s *Supervisor) run(p *runningPart) {
 	defer close(p.ended)
 	defer s.setState(p, Ended)
 	defer s.config.Log.Debug("ended", "part", p.Name)
 	for _, name := range p.After {
 		select {
 		case <-s.byName[name].ready:
-		case <-stop:
+		case <-s.stop:
 			return
 		}
 	}
 	select {
-	case <-stop:
+	case <-s.stop:
 		return
 	default:
 	}

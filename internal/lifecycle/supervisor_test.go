@@ -143,7 +143,13 @@ func TestFail(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- s.Run(t.Context()) }()
 	<-s.Ready()
+	if !s.IsReady() {
+		t.Error("not ready before the failure")
+	}
 	s.Fail("etcd", errors.New("disk full"))
+	if s.IsReady() {
+		t.Error("ready after the failure")
+	}
 	s.Fail("etcd", errors.New("second"))
 	if err := <-done; err == nil || err.Error() != "etcd: disk full" {
 		t.Errorf("got %v", err)

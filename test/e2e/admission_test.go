@@ -1,16 +1,11 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,58 +23,30 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/linkerd-lite/linkerd-lite/cmd/linkerd-lite/app"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 )
 
-// cluster is a running `linkerd-lite up` with clients.
-type cluster struct {
-	info    app.RunInfo
-	config  *rest.Config
-	objects dynamic.Interface
-}
-
-// startCluster runs `linkerd-lite up` until the test ends.
-func startCluster(t *testing.T, args ...string) *cluster {
-	t.Helper()
-	cmd := exec.Command("linkerd-lite", append([]string{"up", "--ephemeral", "--random-ports", "-o", "json"}, args...)...)
-	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
+// objects is a client of an instance's API server, without a rate limit.
+func (i *instance) objects() (*rest.Config, dynamic.Interface) {
+	i.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", i.info.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		i.t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	config.QPS = -1
+	config.WarningHandler = rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		i.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("linkerd-lite up: %v\n%s", err, stderr.String())
-		}
-	})
-	c := &cluster{}
-	if err := json.NewDecoder(bufio.NewReader(stdout)).Decode(&c.info); err != nil {
-		t.Fatalf("linkerd-lite up describes itself: %v\n%s", err, stderr.String())
-	}
-	if c.config, err = clientcmd.BuildConfigFromFlags("", c.info.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	c.config.QPS = -1
-	c.config.WarningHandler = rest.NoWarnings{}
-	if c.objects, err = dynamic.NewForConfig(c.config); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return config, client
 }
 
 // webhookDurations is the API server's histogram of the time that it waits for
 // validating webhooks: how many calls took at most so many seconds.
-func (c *cluster) webhookDurations(t *testing.T) map[float64]uint64 {
+func webhookDurations(t *testing.T, config *rest.Config) map[float64]uint64 {
 	t.Helper()
-	kube, err := kubernetes.NewForConfig(c.config)
+	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +78,8 @@ func TestAdmissionUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
-	c := startCluster(t, "--without", "controllers,kubelet")
+	i := startInstance(t, "--without", "controllers,kubelet")
+	config, client := i.objects()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	applyObject := func(resource schema.GroupVersionResource, text string) error {
@@ -119,7 +87,7 @@ func TestAdmissionUnderLoad(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
 			return err
 		}
-		_, err := c.objects.Resource(resource).Namespace("default").Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "test"})
+		_, err := client.Resource(resource).Namespace("default").Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "test"})
 		return err
 	}
 	apply := func(resource schema.GroupVersionResource, kind, name, spec string) error {
@@ -139,7 +107,7 @@ ports: [{port: 80}]
 endpoints: [{addresses: [10.1.1.1], conditions: {ready: true}}]`); err != nil {
 		t.Fatal(err)
 	}
-	c.openStreams(t, ctx, 500)
+	i.openStreams(ctx, 500)
 
 	profiles := schema.GroupVersionResource{Group: "linkerd.io", Version: "v1alpha2", Resource: "serviceprofiles"}
 	servers := schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v1beta3", Resource: "servers"}
@@ -154,12 +122,12 @@ endpoints: [{addresses: [10.1.1.1], conditions: {ready: true}}]`); err != nil {
 		// So many share the processor with each other and with the client here.
 		{"all at once", 200, 1},
 	} {
-		before := c.webhookDurations(t)
+		before := webhookDurations(t, config)
 		var group errgroup.Group
 		group.SetLimit(round.limit)
 		began := time.Now()
-		for i := range 100 {
-			name := fmt.Sprintf("web-%d-%d", round.limit, i)
+		for n := range 100 {
+			name := fmt.Sprintf("web-%d-%d", round.limit, n)
 			group.Go(func() error {
 				return apply(profiles, "ServiceProfile", name+".default.svc.cluster.local", `{routes: [{name: r, condition: {method: GET}}]}`)
 			})
@@ -171,7 +139,7 @@ endpoints: [{addresses: [10.1.1.1], conditions: {ready: true}}]`); err != nil {
 			t.Fatalf("%s: %v", round.name, err)
 		}
 		took := time.Since(began)
-		after := c.webhookDurations(t)
+		after := webhookDurations(t, config)
 		calls, quick := after[math.Inf(1)]-before[math.Inf(1)], after[round.within]-before[round.within]
 		t.Logf("%s: %d calls in %v, durations by upper bound in seconds: before %v, after %v", round.name, calls, took, before, after)
 		if calls != 200 || (calls-quick)*100 > calls*uint64(slowness()) {
@@ -187,29 +155,29 @@ endpoints: [{addresses: [10.1.1.1], conditions: {ready: true}}]`); err != nil {
 
 // openStreams opens n streams of endpoints and n of profiles over ten
 // connections, and waits for the first message of each.
-func (c *cluster) openStreams(t *testing.T, ctx context.Context, n int) {
-	t.Helper()
+func (i *instance) openStreams(ctx context.Context, n int) {
+	i.t.Helper()
 	var clients []destination.DestinationClient
 	for range 10 {
-		cc, err := grpc.NewClient("passthrough:///"+c.info.Addresses["destination"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+		cc, err := grpc.NewClient("passthrough:///"+i.info.Addresses["destination"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
-			t.Fatal(err)
+			i.t.Fatal(err)
 		}
-		t.Cleanup(func() { cc.Close() })
+		i.t.Cleanup(func() { cc.Close() })
 		clients = append(clients, destination.NewDestinationClient(cc))
 	}
 	web := &destination.GetDestination{Path: "web.default.svc.cluster.local:80"}
 	var group errgroup.Group
-	for i := range n {
+	for n := range n {
 		group.Go(func() error {
-			stream, err := clients[i%len(clients)].Get(ctx, web)
+			stream, err := clients[n%len(clients)].Get(ctx, web)
 			if err == nil {
 				_, err = stream.Recv()
 			}
 			return err
 		})
 		group.Go(func() error {
-			stream, err := clients[i%len(clients)].GetProfile(ctx, web)
+			stream, err := clients[n%len(clients)].GetProfile(ctx, web)
 			if err == nil {
 				_, err = stream.Recv()
 			}
@@ -217,6 +185,6 @@ func (c *cluster) openStreams(t *testing.T, ctx context.Context, n int) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		t.Fatal(err)
+		i.t.Fatal(err)
 	}
 }

@@ -100,7 +100,7 @@ func (s *serve) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	parts, err := controlPlane.parts(s.write, nil, nil)
+	parts, err := controlPlane.parts(s.write, []string{"admin"}, nil)
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,8 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 		parts = append(parts, lifecycle.Part{Name: name, After: after, Run: run, Task: true})
 	}
 
-	// Admin: there from the first moment, so that one can see who is not ready.
+	// Admin: there from the first moment to the last, so that one can see who is
+	// not ready. All others wait for it by way of the store.
 	add("admin", admin.New(admin.Config{
 		Listener:  i.listeners["admin"],
 		Ready:     i.ready,
@@ -139,7 +140,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 
 	// Store.
 	etcdServers := o.etcdServers
-	var apiAfter []string
+	apiAfter := []string{"admin"}
 	if len(etcdServers) == 0 {
 		socket, err := i.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
 		if err != nil {
@@ -154,7 +155,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		add("etcd", store.Run)
+		add("etcd", store.Run, "admin")
 		etcdServers, apiAfter = []string{store.Endpoint()}, []string{"etcd"}
 	}
 
