@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
@@ -31,6 +32,8 @@ type answer struct {
 	// head is how many of the first bytes come before the authorizations and
 	// depend on the key and the Server alone; 0 if they depend on more.
 	head int
+	// unprobed tells that routes took the place of the one for probes.
+	unprobed bool
 }
 
 func (a answer) equal(other answer) bool {
@@ -59,17 +62,24 @@ func (ix *index) answer(r *state.Reader, key answerKey, previous *answer) answer
 	} else {
 		t = ix.messages.defaultTerms(key.policy, key.opaque)
 	}
+	probed := key.probes != "" && len(ix.messages.probeNetworks) > 0 && t.isHTTP()
+	unprobed := probed && len(t.httpRoutes) > 0
+	if unprobed && (previous == nil || !previous.unprobed) {
+		// What nobody expects: probes worked, and a route for something else ends that (B41).
+		ix.log.Info("probes need a route that lets them in, now that the Server has routes",
+			"object", "Server "+key.namespace+"/"+key.server, "paths", strings.Split(key.probes, probeSeparator))
+	}
 	var data []byte
 	if t.isPlain() && previous != nil && previous.head > 0 && previous.server == s {
 		data = previous.encoded.Bytes()[:previous.head:previous.head]
 	} else {
 		var probes *pb.HttpRoute
-		if key.probes != "" && len(ix.messages.probeNetworks) > 0 && t.takesProbes() {
+		if probed && len(t.httpRoutes) == 0 {
 			probes = ix.messages.probeRoute(key.probes)
 		}
 		data = encode(ix.messages.message(t, probes))
 	}
-	out := answer{server: s}
+	out := answer{server: s, unprobed: unprobed}
 	if t.isPlain() {
 		out.head = len(data)
 	}

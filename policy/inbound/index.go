@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"errors"
+	"log/slog"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
@@ -10,6 +11,7 @@ import (
 // the cluster in the form that policy uses.
 type index struct {
 	messages              *messages
+	log                   *slog.Logger
 	pods                  *state.Kind[*workload]
 	externalWorkloads     *state.Kind[*workload]
 	servers               *state.Kind[*server]
@@ -27,6 +29,7 @@ func newIndex(st *state.State, f *former) (*index, error) {
 	var errs []error
 	ix := &index{
 		messages:              f.messages,
+		log:                   f.log,
 		pods:                  derive(&errs, st, "inbound-pod", state.Pods, f.formPod),
 		externalWorkloads:     derive(&errs, st, "inbound-externalworkload", state.ExternalWorkloads, f.formExternalWorkload),
 		servers:               derive(&errs, st, "inbound-server", state.Servers, f.formServer),

@@ -383,6 +383,15 @@ spec:
 			w.want(adminServer + probe)
 			c.apply(metricsRoute + acceptedByAdmin)
 			w.want(adminServer + metricsRouted)
+			c.apply(strings.Replace(metricsRoute, "/metrics", "/other", 1) + acceptedByAdmin)
+			if lines := c.log.lines("level=INFO", "probes need a route", "ns/linkerd-admin", "/ready"); len(lines) != 1 {
+				t.Errorf("%d lines about probes:\n%s", len(lines), c.log.b.String())
+			}
+			c.remove("HTTPRoute/ns/metrics-route")
+			c.apply(metricsRoute + acceptedByAdmin)
+			if lines := c.log.lines("probes need a route"); len(lines) != 2 {
+				t.Errorf("%d lines about probes after the second loss", len(lines))
+			}
 		}},
 		"P131 the Pod goes": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause)

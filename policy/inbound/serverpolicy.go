@@ -43,14 +43,14 @@ func (t *terms) labels() map[string]string {
 	return map[string]string{"group": apis.Group, "kind": "server", "name": t.server}
 }
 
-// takesProbes tells whether a route for probes is part of the answer: attached
-// routes exclude it (policy-inbound 8.2).
-func (t *terms) takesProbes() bool {
+// isHTTP tells whether HTTP can be spoken, and so routes of it apply. Without
+// any of its own, a port has a route for probes (policy-inbound 8.2).
+func (t *terms) isHTTP() bool {
 	switch t.protocol {
 	case apis.ProxyProtocolGRPC, apis.ProxyProtocolOpaque, apis.ProxyProtocolTLS:
 		return false
 	}
-	return len(t.httpRoutes) == 0
+	return true
 }
 
 // message is the answer without the authorizations, with the probes' route if
