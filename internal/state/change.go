@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Topic names something that can be asked of a snapshot: an object by key, a
@@ -26,14 +28,14 @@ type Change struct {
 	// taken in the meantime may hold one of them.
 	Between []any
 
-	table anyTable
+	table *table
 }
 
 // Topics calls add for everything that a reader of any of the versions may
 // have asked for. A topic can come more than once.
 func (c Change) Topics(add func(Topic)) {
 	for version := range c.Versions() {
-		c.table.topics(version, add)
+		c.table.topics(version.(metav1.Object), add)
 	}
 }
 

@@ -1,16 +1,15 @@
 package state
 
 import (
-	"fmt"
-
 	"github.com/cilium/statedb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// derived is a table that follows a source table, without its own type parameter.
-type derived[T Object] interface {
-	meta() statedb.TableMeta
-	// follow brings the row at key up to date with its source; a zero source deletes it.
-	follow(txn statedb.WriteTxn, key string, source T) (Change, bool)
+// derived is a table that follows a source table.
+type derived struct {
+	table *table
+	// form makes a row of its source and of the row before; nil is none.
+	form func(source, previous metav1.Object) metav1.Object
 }
 
 // Derive adds a kind to s whose objects are made from those of source, one
@@ -28,70 +27,47 @@ type derived[T Object] interface {
 // The kind is valid for s only, and reads as empty if s does not hold source.
 // Call Derive before s runs and before it is read.
 func Derive[T, D Object](s *State, name string, source *Kind[T], form func(source T, previous D) D, indexes ...Index[D]) (*Kind[D], error) {
-	kind := &Kind[D]{
-		KindInfo: KindInfo{Name: name, GVR: source.GVR, GVK: source.GVK, id: len(s.tables)},
-		indexes:  indexes,
-		trim:     func(obj D) D { return obj },
-	}
+	kind := &Kind[D]{KindInfo{Name: name, GVR: source.GVR, GVK: source.GVK, id: len(s.tables), indexes: untyped(indexes)}}
 	s.tables = append(s.tables, nil)
-	if s.tables[source.id] == nil {
+	from := s.tables[source.id]
+	if from == nil {
 		return kind, nil
 	}
-	from := s.tables[source.id].(*table[T])
-	added, err := kind.newTable(s.db)
+	added, err := newTable(s.db, &kind.KindInfo)
 	if err != nil {
 		return nil, err
 	}
 	s.tables[kind.id] = added
-	d := &derivedTable[T, D]{table: added.(*table[D]), form: form}
+	d := &derived{table: added, form: func(source, previous metav1.Object) metav1.Object {
+		// An assertion that fails leaves zero: there was none.
+		before, _ := previous.(D)
+		var none D
+		if result := form(source.(T), before); result != none {
+			return result
+		}
+		return nil
+	}}
 	from.derived = append(from.derived, d)
 
-	txn := s.db.WriteTxn(from.rw, d.meta())
+	txn := s.db.WriteTxn(from.rw, added.rw)
 	defer txn.Abort()
 	for obj := range from.rw.All(txn) {
-		d.follow(txn, objectKey(obj.GetNamespace(), obj.GetName()), obj)
+		d.follow(txn, keyOf(obj), obj)
 	}
 	txn.Commit()
 	return kind, nil
 }
 
-// NewIndex returns an index for a derived kind. Position is its place among
-// the indexes given to Derive, from 0.
-func NewIndex[T Object](position int, name string, keys func(T) []string) Index[T] {
-	return Index[T]{name: name, pos: idxSecondary + position, keys: keys}
-}
-
-type derivedTable[T, D Object] struct {
-	*table[D]
-	form func(T, D) D
-}
-
-func (d *derivedTable[T, D]) meta() statedb.TableMeta { return d.rw }
-
-func (d *derivedTable[T, D]) follow(txn statedb.WriteTxn, key string, source T) (Change, bool) {
-	var none D
-	var gone T
-	old, _, had := d.rw.Get(txn, d.primary.Query(key))
-	result := none
-	if source != gone {
+// follow brings the row at key up to date with its source; a nil source
+// deletes it.
+func (d *derived) follow(txn statedb.WriteTxn, key string, source metav1.Object) (Change, bool) {
+	old, _, _ := d.table.rw.Get(txn, d.table.primary.Query(key))
+	var result metav1.Object
+	if source != nil {
 		result = d.form(source, old)
 	}
 	if result == old {
 		return Change{}, false
 	}
-	change := Change{table: d.table, Kind: &d.kind.KindInfo, Key: key}
-	if had {
-		change.Old = old
-	}
-	var err error
-	if result == none {
-		_, _, err = d.rw.Delete(txn, old)
-	} else {
-		change.New = result
-		_, _, err = d.rw.Insert(txn, result)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("derive %s %s: %v", d.kind.Name, key, err))
-	}
-	return change, true
+	return d.table.set(txn, key, old, result), true
 }

@@ -39,13 +39,13 @@ func TestUnknownEnumValuesDoNotDecode(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var log bytes.Buffer
-			kinds := map[string]anyKind{gateway: HTTPRoutes, grpc: GRPCRoutes, policy: PolicyHTTPRoutes}
+			kinds := map[string]*KindInfo{gateway: &HTTPRoutes.KindInfo, grpc: &GRPCRoutes.KindInfo, policy: &PolicyHTTPRoutes.KindInfo}
 			kind := kinds[row.kind]
-			s, err := New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{kind.info()}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			s, err := New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{kind}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := &sink{state: s, info: kind.info(), kind: kind}
+			k := &sink{state: s, info: kind}
 			route := func(name, version, rule string) *unstructured.Unstructured {
 				apiVersion, kind, _ := strings.Cut(row.kind, " ")
 				obj := map[string]any{}

@@ -25,22 +25,22 @@ import (
 // (D section 3.1 and 3.2; policy-inbound 1.3). Immutable.
 var (
 	// ServicesByIP has each clusterIP of a Service.
-	ServicesByIP = Index[*corev1.Service]{name: "ip", pos: idxSecondary, keys: serviceIPs}
+	ServicesByIP = NewIndex(0, "ip", serviceIPs)
 	Services     = kind(0, "service", corev1.SchemeGroupVersion.WithKind("Service"), "services", full, trimService, ServicesByIP)
 
 	// PodsByIP has each pod IP of pods that have a network of their own.
-	PodsByIP = Index[*corev1.Pod]{name: "ip", pos: idxSecondary, keys: podIPs}
+	PodsByIP = NewIndex(0, "ip", podIPs)
 	// PodsByHostPort has host IP and host port, as written by net.JoinHostPort.
-	PodsByHostPort = Index[*corev1.Pod]{name: "hostport", pos: idxSecondary + 1, keys: podHostPorts}
+	PodsByHostPort = NewIndex(1, "hostport", podHostPorts)
 	Pods           = kind(1, "pod", corev1.SchemeGroupVersion.WithKind("Pod"), "pods", full, trimPod, PodsByIP, PodsByHostPort)
 
 	// SlicesByService has "namespace/service", see SliceService.
-	SlicesByService = Index[*discoveryv1.EndpointSlice]{name: "service", pos: idxSecondary, keys: func(s *discoveryv1.EndpointSlice) []string {
+	SlicesByService = NewIndex(0, "service", func(s *discoveryv1.EndpointSlice) []string {
 		if name := SliceService(s); name != "" {
 			return []string{objectKey(s.Namespace, name)}
 		}
 		return nil
-	}}
+	})
 	EndpointSlices = kind(2, "endpointslices", discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), "endpointslices", full, trimMeta[*discoveryv1.EndpointSlice], SlicesByService)
 
 	// Endpoints are read in their mode instead of slices (D section 1.8).
@@ -58,7 +58,7 @@ var (
 	ServiceProfiles = kind(8, "serviceprofile", linkerdv1alpha2.SchemeGroupVersion.WithKind("ServiceProfile"), "serviceprofiles", custom, trimMeta[*linkerdv1alpha2.ServiceProfile])
 
 	// WorkloadsByIPPort has each workload IP with each declared port, as written by net.JoinHostPort.
-	WorkloadsByIPPort = Index[*workloadv1beta1.ExternalWorkload]{name: "ipport", pos: idxSecondary, keys: workloadIPPorts}
+	WorkloadsByIPPort = NewIndex(0, "ipport", workloadIPPorts)
 	ExternalWorkloads = kind(9, "externalworkload", workloadv1beta1.SchemeGroupVersion.WithKind("ExternalWorkload"), "externalworkloads", custom, trimMeta[*workloadv1beta1.ExternalWorkload], WorkloadsByIPPort)
 
 	Servers                    = kind(10, "server", policyv1beta3.SchemeGroupVersion.WithKind("Server"), "servers", custom, trimMeta[*policyv1beta3.Server])
@@ -78,14 +78,14 @@ var (
 const kindCount = 22
 
 // allKinds returns every kind at its id.
-func allKinds() [kindCount]anyKind {
-	var kinds [kindCount]anyKind
-	for _, k := range []anyKind{
+func allKinds() [kindCount]*KindInfo {
+	var kinds [kindCount]*KindInfo
+	for _, k := range []interface{ info() *KindInfo }{
 		Services, Pods, EndpointSlices, Endpoints, Nodes, ReplicaSets, Jobs, Secrets, ServiceProfiles, ExternalWorkloads,
 		Servers, ServerAuthorizations, AuthorizationPolicies, MeshTLSAuthentications, NetworkAuthentications,
 		HTTPLocalRateLimitPolicies, EgressNetworks, PolicyHTTPRoutes, HTTPRoutes, GRPCRoutes, TLSRoutes, TCPRoutes,
 	} {
-		kinds[k.info().id] = k
+		kinds[k.info().id] = k.info()
 	}
 	return kinds
 }
@@ -95,10 +95,10 @@ func allKinds() [kindCount]anyKind {
 func LocalKinds(endpointSlices bool) []*KindInfo {
 	var infos []*KindInfo
 	for _, k := range allKinds() {
-		if endpointSlices && k.info().id == Endpoints.id {
+		if endpointSlices && k.id == Endpoints.id {
 			continue
 		}
-		infos = append(infos, k.info())
+		infos = append(infos, k)
 	}
 	return infos
 }
@@ -114,14 +114,15 @@ func RemoteKinds(endpointSlices bool) []*KindInfo {
 
 func kind[T interface {
 	Object
+	kubernetesObject
 	*E
 }, E any](id int, name string, gvk schema.GroupVersionKind, resource string, f form, trim func(T) T, indexes ...Index[T]) *Kind[T] {
-	return &Kind[T]{
-		KindInfo: KindInfo{Name: name, GVK: gvk, GVR: gvk.GroupVersion().WithResource(resource), id: id, form: f},
-		indexes:  indexes,
-		trim:     trim,
-		newT:     func() T { return T(new(E)) },
-	}
+	return &Kind[T]{KindInfo{
+		Name: name, GVK: gvk, GVR: gvk.GroupVersion().WithResource(resource), id: id, form: f,
+		indexes: untyped(indexes),
+		trim:    func(obj metav1.Object) metav1.Object { return trim(obj.(T)) },
+		empty:   func() kubernetesObject { return T(new(E)) },
+	}}
 }
 
 // SliceService is the name of the Service that an EndpointSlice belongs to:

@@ -21,9 +21,8 @@ const absentPoll = 2 * time.Second
 // reflect keeps one table equal to the API server until ctx ends. A kind that
 // is not served reads as empty, and is watched as soon as it is served.
 func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
-	kinds := allKinds()
-	sink := &sink{state: s, info: info, kind: kinds[info.id]}
-	reflector := cache.NewReflectorWithOptions(source.listWatch(ctx, info), source.expected(kinds[info.id]), sink, cache.ReflectorOptions{
+	sink := &sink{state: s, info: info}
+	reflector := cache.NewReflectorWithOptions(source.listWatch(ctx, info), expected(info), sink, cache.ReflectorOptions{
 		Name:            "state/" + info.Name,
 		TypeDescription: info.GVR.String(),
 	})
@@ -71,7 +70,6 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 type sink struct {
 	state *State
 	info  *KindInfo
-	kind  anyKind
 	// absent is true while the kind is known not to be served.
 	absent bool
 }
@@ -107,7 +105,7 @@ func (k *sink) Delete(obj any) error {
 	}
 	k.state.watches.event("Delete", k.info)
 	// By name, so that a version that does not decode cannot keep an older one alive.
-	k.state.put(k.info.id, objectKey(accessor.GetNamespace(), accessor.GetName()), nil)
+	k.state.put(k.info.id, keyOf(accessor), nil)
 	return nil
 }
 
@@ -122,7 +120,7 @@ func (k *sink) Replace(list []any, _ string) error {
 // not decode keeps its last valid version. It returns whether the kind has
 // just become absent, when list is nil.
 func (k *sink) replaceAll(list []any) bool {
-	objs := make(map[string]any, len(list))
+	objs := make(map[string]metav1.Object, len(list))
 	keep := map[string]bool{}
 	for _, obj := range list {
 		key, typed, err := k.decode(obj)
@@ -146,17 +144,17 @@ func (k *sink) reject(key string, err error) {
 }
 
 // decode returns obj as its kind's Go type. The key is valid also with an error.
-func (k *sink) decode(obj any) (string, any, error) {
+func (k *sink) decode(obj any) (string, metav1.Object, error) {
 	raw, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		accessor, err := meta.Accessor(obj)
+		typed, err := meta.Accessor(obj)
 		if err != nil {
 			return "", nil, err
 		}
-		return objectKey(accessor.GetNamespace(), accessor.GetName()), obj, nil
+		return keyOf(typed), typed, nil
 	}
-	key := objectKey(raw.GetNamespace(), raw.GetName())
-	typed := k.kind.emptyObject()
+	key := keyOf(raw)
+	typed := k.info.empty()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
 		return key, nil, err
 	}

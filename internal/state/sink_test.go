@@ -28,7 +28,7 @@ func newServerSink(t *testing.T) (*State, *sink) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, &sink{state: s, info: &Servers.KindInfo, kind: Servers}
+	return s, &sink{state: s, info: &Servers.KindInfo}
 }
 
 // serverPort returns the port a Server has in the state, "" without one.

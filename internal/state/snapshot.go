@@ -4,13 +4,16 @@ import (
 	"iter"
 
 	"github.com/cilium/statedb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Snapshot is one consistent, immutable view of all tables. It is cheap to
 // take and to copy; holding one keeps the objects in it alive.
 type Snapshot struct {
-	txn    statedb.ReadTxn
-	tables []anyTable
+	txn statedb.ReadTxn
+	// tables has nil for a kind that the state was not configured to hold: it
+	// reads as empty.
+	tables []*table
 }
 
 // Reader reads a snapshot and remembers what it was asked, so that the result
@@ -49,26 +52,20 @@ func (r *Reader) depend(t Topic) {
 	}
 }
 
-func tableOf[T Object](r *Reader, k *Kind[T]) *table[T] {
-	t := r.snapshot.tables[k.id]
-	if t == nil {
-		// A kind this state was not configured to hold reads as empty.
-		return nil
-	}
-	return t.(*table[T])
-}
-
 // Get returns the object, or false. Namespace is empty for cluster-wide kinds.
 func Get[T Object](r *Reader, k *Kind[T], namespace, name string) (T, bool) {
 	key := objectKey(namespace, name)
 	r.depend(Topic{k.id, idxKey, key})
-	t := tableOf(r, k)
+	var none T
+	t := r.snapshot.tables[k.id]
 	if t == nil {
-		var zero T
-		return zero, false
+		return none, false
 	}
 	obj, _, ok := t.rw.Get(r.snapshot.txn, t.primary.Query(key))
-	return obj, ok
+	if !ok {
+		return none, false
+	}
+	return obj.(T), true
 }
 
 // List returns a namespace's objects in order of name.
@@ -99,49 +96,49 @@ func ListWhere[T Object](r *Reader, k *Kind[T], namespace string, relevant func(
 }
 
 func list[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
-	t := tableOf(r, k)
+	t := r.snapshot.tables[k.id]
 	if t == nil {
 		return func(func(T) bool) {}
 	}
-	return objects(t.rw.List(r.snapshot.txn, t.namespace.Query(namespace)))
+	return objects[T](t.rw.List(r.snapshot.txn, t.namespace.Query(namespace)))
 }
 
 // All returns all objects of a kind in order of namespace and name.
 func All[T Object](r *Reader, k *Kind[T]) iter.Seq[T] {
 	r.depend(Topic{k.id, idxAll, ""})
-	t := tableOf(r, k)
+	t := r.snapshot.tables[k.id]
 	if t == nil {
 		return func(func(T) bool) {}
 	}
-	return objects(t.rw.All(r.snapshot.txn))
+	return objects[T](t.rw.All(r.snapshot.txn))
 }
 
 // By returns the objects with key in the index, in order of namespace and name.
 func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
 	r.depend(Topic{k.id, ix.pos, key})
-	t := tableOf(r, k)
+	t := r.snapshot.tables[k.id]
 	if t == nil {
 		return func(func(T) bool) {}
 	}
-	return objects(t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)))
+	return objects[T](t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)))
 }
 
 // AppendBy appends what By returns to objs. It takes fewer allocations, for
 // functions of which thousands run at one change.
 func AppendBy[T Object](objs []T, r *Reader, k *Kind[T], ix Index[T], key string) []T {
 	r.depend(Topic{k.id, ix.pos, key})
-	if t := tableOf(r, k); t != nil {
+	if t := r.snapshot.tables[k.id]; t != nil {
 		for obj := range t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)) {
-			objs = append(objs, obj)
+			objs = append(objs, obj.(T))
 		}
 	}
 	return objs
 }
 
-func objects[T any](seq iter.Seq2[T, statedb.Revision]) iter.Seq[T] {
+func objects[T Object](seq iter.Seq2[metav1.Object, statedb.Revision]) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for obj := range seq {
-			if !yield(obj) {
+			if !yield(obj.(T)) {
 				return
 			}
 		}

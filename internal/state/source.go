@@ -63,14 +63,14 @@ func (s *source) definitionChanged(info *KindInfo) <-chan struct{} {
 }
 
 // expected is the type that the kind's events have.
-func (s *source) expected(kind anyKind) any {
-	switch kind.info().form {
+func expected(kind *KindInfo) any {
+	switch kind.form {
 	case metadataOnly:
 		return &metav1.PartialObjectMetadata{}
 	case custom:
 		return &unstructured.Unstructured{}
 	default:
-		return kind.emptyObject()
+		return kind.empty()
 	}
 }
 

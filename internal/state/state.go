@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -37,7 +38,7 @@ type Config struct {
 type State struct {
 	config     Config
 	db         *statedb.DB
-	tables     []anyTable
+	tables     []*table
 	synced     []syncFlag
 	lag        *lagMetrics
 	watches    *watchMetrics
@@ -60,14 +61,14 @@ func New(config Config) (*State, error) {
 	s := &State{
 		config:        config,
 		db:            statedb.New(),
-		tables:        make([]anyTable, kindCount),
+		tables:        make([]*table, kindCount),
 		synced:        make([]syncFlag, kindCount),
 		subscriptions: map[*Subscription]struct{}{},
 		watches:       newWatchMetrics(),
 	}
 	kinds := allKinds()
 	for _, info := range config.Kinds {
-		table, err := kinds[info.id].newTable(s.db)
+		table, err := newTable(s.db, kinds[info.id])
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +123,7 @@ func Remove[T Object](s *State, k *Kind[T], namespace, name string) {
 	s.put(k.id, objectKey(namespace, name), nil)
 }
 
-func (s *State) put(id int, key string, obj any) {
+func (s *State) put(id int, key string, obj metav1.Object) {
 	s.publish(s.tables[id].put(s.db, key, obj))
 }
 
