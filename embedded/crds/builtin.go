@@ -18,12 +18,12 @@ const hashAnnotation = "lite.linkerd.io/builtin"
 
 const gatewayGroup = "gateway.networking.k8s.io"
 
-//go:embed builtin/*.yaml
+//go:embed builtin
 var files embed.FS
 
 // Builtin returns the definitions of Linkerd's kinds and, if wanted, those of the Gateway API's routes.
 func Builtin(gatewayAPI bool) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	names, err := fs.Glob(files, "builtin/*.yaml")
+	names, err := fs.Glob(files, "builtin/*")
 	if err != nil {
 		return nil, err
 	}

@@ -27,26 +27,31 @@ type derived struct {
 // The kind is valid for s only, and reads as empty if s does not hold source.
 // Call Derive before s runs and before it is read.
 func Derive[T, D Object](s *State, name string, source *Kind[T], form func(source T, previous D) D, indexes ...Index[D]) (*Kind[D], error) {
-	kind := &Kind[D]{KindInfo{Name: name, GVR: source.GVR, GVK: source.GVK, id: len(s.tables), indexes: untyped(indexes)}}
-	s.tables = append(s.tables, nil)
-	from := s.tables[source.id]
-	if from == nil {
-		return kind, nil
-	}
-	added, err := newTable(s.db, &kind.KindInfo)
-	if err != nil {
-		return nil, err
-	}
-	s.tables[kind.id] = added
-	d := &derived{table: added, form: func(source, previous metav1.Object) metav1.Object {
+	kind := &Kind[D]{KindInfo{Name: name, GVR: source.GVR, GVK: source.GVK, indexes: untyped(indexes)}}
+	return kind, s.derive(&kind.KindInfo, &source.KindInfo, func(obj, previous metav1.Object) metav1.Object {
 		// An assertion that fails leaves zero: there was none.
 		before, _ := previous.(D)
 		var none D
-		if result := form(source.(T), before); result != none {
+		if result := form(obj.(T), before); result != none {
 			return result
 		}
 		return nil
-	}}
+	})
+}
+
+func (s *State) derive(kind, source *KindInfo, form func(source, previous metav1.Object) metav1.Object) error {
+	kind.id = len(s.tables)
+	s.tables = append(s.tables, nil)
+	from := s.tables[source.id]
+	if from == nil {
+		return nil
+	}
+	added, err := newTable(s.db, kind)
+	if err != nil {
+		return err
+	}
+	s.tables[kind.id] = added
+	d := &derived{table: added, form: form}
 	from.derived = append(from.derived, d)
 
 	txn := s.db.WriteTxn(from.rw, added.rw)
@@ -55,7 +60,7 @@ func Derive[T, D Object](s *State, name string, source *Kind[T], form func(sourc
 		d.follow(txn, keyOf(obj), obj)
 	}
 	txn.Commit()
-	return kind, nil
+	return nil
 }
 
 // follow brings the row at key up to date with its source; a nil source
