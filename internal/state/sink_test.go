@@ -134,7 +134,7 @@ func TestWatchMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &sink{state: s, info: &Servers.KindInfo, kind: Servers}
+	k := &sink{state: s, info: &Servers.KindInfo}
 	for _, err := range []error{
 		k.Replace([]any{server("a", "1", int64(80))}, "1"), k.Add(server("b", "2", int64(80))),
 		k.Update(server("b", "3", int64(81))), k.Delete(server("b", "4", int64(81))),
