@@ -165,19 +165,16 @@ func httpRule(rule gatewayv1.HTTPRouteRule, tagged bool) (*pb.HttpRoute_Rule, er
 	return out, nil
 }
 
-// httpFilter converts a filter, to nil if it has no effect on requests. The
-// type of a tagged filter decides what it is, of others the field that is set
-// (policy-inbound 8.5).
+// httpFilter converts a filter, to nil if it has no effect on requests.
 func httpFilter(filter gatewayv1.HTTPRouteFilter, tagged bool) (*pb.HttpRoute_Filter, error) {
-	is := func(set bool, tag gatewayv1.HTTPRouteFilterType) bool { return set && (!tagged || filter.Type == tag) }
-	switch {
-	case is(filter.RequestHeaderModifier != nil, gatewayv1.HTTPRouteFilterRequestHeaderModifier):
+	switch routes.HTTPFilterType(filter, tagged) {
+	case gatewayv1.HTTPRouteFilterRequestHeaderModifier:
 		modifier, err := routes.RequestHeaderModifier(filter.RequestHeaderModifier)
 		return &pb.HttpRoute_Filter{Kind: &pb.HttpRoute_Filter_RequestHeaderModifier{RequestHeaderModifier: modifier}}, err
-	case is(filter.ResponseHeaderModifier != nil, gatewayv1.HTTPRouteFilterResponseHeaderModifier):
+	case gatewayv1.HTTPRouteFilterResponseHeaderModifier:
 		_, err := routes.ResponseHeaderModifier(filter.ResponseHeaderModifier)
 		return nil, err
-	case is(filter.RequestRedirect != nil, gatewayv1.HTTPRouteFilterRequestRedirect):
+	case gatewayv1.HTTPRouteFilterRequestRedirect:
 		redirect, err := routes.RequestRedirect(filter.RequestRedirect)
 		return &pb.HttpRoute_Filter{Kind: &pb.HttpRoute_Filter_Redirect{Redirect: redirect}}, err
 	}

@@ -40,28 +40,23 @@ func httpFilters(group string, filters []gatewayv1.HTTPRouteFilter) ([]*pb.HttpR
 	return out, nil
 }
 
-// httpFilter converts a filter. The type of a tagged filter decides what it
-// is, of others the field that is set (policy-inbound 8.5).
+// httpFilter converts a filter.
 func httpFilter(filter gatewayv1.HTTPRouteFilter, tagged bool) (*pb.HttpRoute_Filter, error) {
-	is := func(set bool, tag gatewayv1.HTTPRouteFilterType) bool { return set && (!tagged || filter.Type == tag) }
-	switch {
-	case is(filter.RequestHeaderModifier != nil, gatewayv1.HTTPRouteFilterRequestHeaderModifier):
+	switch kind := routes.HTTPFilterType(filter, tagged); kind {
+	case gatewayv1.HTTPRouteFilterRequestHeaderModifier:
 		modifier, err := routes.RequestHeaderModifier(filter.RequestHeaderModifier)
 		return &pb.HttpRoute_Filter{Kind: &pb.HttpRoute_Filter_RequestHeaderModifier{RequestHeaderModifier: modifier}}, err
-	case is(filter.ResponseHeaderModifier != nil, gatewayv1.HTTPRouteFilterResponseHeaderModifier):
+	case gatewayv1.HTTPRouteFilterResponseHeaderModifier:
 		modifier, err := routes.ResponseHeaderModifier(filter.ResponseHeaderModifier)
 		return &pb.HttpRoute_Filter{Kind: &pb.HttpRoute_Filter_ResponseHeaderModifier{ResponseHeaderModifier: modifier}}, err
-	case is(filter.RequestRedirect != nil, gatewayv1.HTTPRouteFilterRequestRedirect):
+	case gatewayv1.HTTPRouteFilterRequestRedirect:
 		redirect, err := routes.RequestRedirect(filter.RequestRedirect)
 		return &pb.HttpRoute_Filter{Kind: &pb.HttpRoute_Filter_Redirect{Redirect: redirect}}, err
-	case is(filter.RequestMirror != nil, gatewayv1.HTTPRouteFilterRequestMirror):
-		return nil, unsupported(gatewayv1.HTTPRouteFilterRequestMirror)
-	case is(filter.URLRewrite != nil, gatewayv1.HTTPRouteFilterURLRewrite):
-		return nil, unsupported(gatewayv1.HTTPRouteFilterURLRewrite)
-	case is(filter.ExtensionRef != nil, gatewayv1.HTTPRouteFilterExtensionRef):
-		return nil, unsupported(gatewayv1.HTTPRouteFilterExtensionRef)
+	case "":
+		return nil, fmt.Errorf("%s filter has no content", filter.Type)
+	default:
+		return nil, unsupported(kind)
 	}
-	return nil, fmt.Errorf("%s filter has no content", filter.Type)
 }
 
 // grpcFilters converts filters. One that modifies responses is left out, since

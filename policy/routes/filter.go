@@ -10,6 +10,28 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_types"
 )
 
+// HTTPFilterType says what a filter does, "" if nothing. The type of a tagged
+// filter, one of Linkerd's own HTTPRoute, decides, if it has the content for
+// it; of others the first field that is set does (policy-inbound 8.5).
+func HTTPFilterType(filter gatewayv1.HTTPRouteFilter, tagged bool) gatewayv1.HTTPRouteFilterType {
+	for _, content := range []struct {
+		set bool
+		of  gatewayv1.HTTPRouteFilterType
+	}{
+		{filter.RequestHeaderModifier != nil, gatewayv1.HTTPRouteFilterRequestHeaderModifier},
+		{filter.ResponseHeaderModifier != nil, gatewayv1.HTTPRouteFilterResponseHeaderModifier},
+		{filter.RequestRedirect != nil, gatewayv1.HTTPRouteFilterRequestRedirect},
+		{filter.RequestMirror != nil, gatewayv1.HTTPRouteFilterRequestMirror},
+		{filter.URLRewrite != nil, gatewayv1.HTTPRouteFilterURLRewrite},
+		{filter.ExtensionRef != nil, gatewayv1.HTTPRouteFilterExtensionRef},
+	} {
+		if content.set && (!tagged || filter.Type == content.of) {
+			return content.of
+		}
+	}
+	return ""
+}
+
 // RequestHeaderModifier converts a filter. Add and Set are always present,
 // since proxies refuse a whole policy that lacks them.
 func RequestHeaderModifier(filter *gatewayv1.HTTPHeaderFilter) (*http_route.RequestHeaderModifier, error) {

@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"pgregory.net/rapid"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
@@ -316,11 +317,10 @@ func TestThousandRoutes(t *testing.T) {
 		c.apply(routeDoc("HTTPRoute", fmt.Sprint("r", i), toService, "{name: backend}"))
 	}
 	last := time.Now()
-	for c.patched() < 1000 {
-		if time.Since(last) > 20*time.Second {
-			t.Fatalf("%d of 1000 routes have a status after %v", c.patched(), time.Since(last))
-		}
-		time.Sleep(time.Millisecond)
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 20*time.Second, true,
+		func(context.Context) (bool, error) { return c.patched() >= 1000, nil })
+	if err != nil {
+		t.Fatalf("%d of 1000 routes have a status after %v", c.patched(), time.Since(last))
 	}
 	t.Logf("status of 1000 routes written %v after the last apply, %d patches", time.Since(last), c.patched())
 	if slices.ContainsFunc(m.due(), func(p *patch) bool { return p.kind == &state.HTTPRoutes.KindInfo }) {
