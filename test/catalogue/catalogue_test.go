@@ -28,6 +28,7 @@ var sections = []struct {
 	{name: "policy", format: "P%02d", first: 1, last: 313, also: []string{"P164b"}, inapplicable: []string{"P301", "P302"}},
 	{name: "destination", format: "D%02d", first: 1, last: 148},
 	{name: "bugs of destination", format: "B%02d", first: 1, last: 37, missing: []string{"B04", "B15", "B22", "B26", "B31", "B36"}},
+	{name: "bugs of policy", format: "B%02d", first: 62, last: 70, also: []string{"B41", "B45"}, missing: []string{"B63", "B65", "B67"}},
 }
 
 // Each number of the catalogue is the name of a row or of a golden file; those
