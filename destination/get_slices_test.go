@@ -97,6 +97,10 @@ func TestGetEndpointsMode(t *testing.T) {
 			serviceYAML("name1", "{port: 8989}"),
 			"kind: Endpoints\nmetadata: {namespace: ns, name: name1}\nsubsets: [{addresses: [{ip: 10.0.0.1, targetRef: {kind: Node, name: n}}, {ip: 10.0.0.2}], ports: [{port: 8989}]}]\n",
 		}, steps: []step{{want: []string{"A 10.0.0.2:8989"}}}},
+		{name: "D 1.8 instances", edit: endpointsMode, path: "h.name1.ns.svc.cluster.local:8989", before: []string{
+			serviceYAML("name1", "{port: 8989}"),
+			"kind: Endpoints\nmetadata: {namespace: ns, name: name1}\nsubsets: [{addresses: [{ip: 10.0.0.1, hostname: h}, {ip: 10.0.0.2}], ports: [{port: 8989}]}]\n",
+		}, steps: []step{{want: []string{"A 10.0.0.1:8989"}}}},
 	} {
 		t.Run(sc.name, sc.run)
 	}

@@ -292,3 +292,35 @@ func TestConfigErrors(t *testing.T) {
 		})
 	}
 }
+
+// The gateway of a mirrored Service by Endpoints: neither zone nor hints, and
+// the same overrides as by slices (D 1.8, D 1.13).
+func TestGetGatewayInEndpointsMode(t *testing.T) {
+	config := testConfig()
+	config.EnableEndpointSlices, config.EnableIPv6 = false, false
+	bubble(t, config, func(t *testing.T, c *cluster) {
+		c.apply(web[0], podYAML("name1-1", "10.0.0.12"),
+			"kind: Endpoints\nmetadata:\n  namespace: ns\n  name: name1\n  labels: {mirror.linkerd.io/cluster-name: east}\n"+
+				"  annotations: {mirror.linkerd.io/remote-gateway-identity: gid, mirror.linkerd.io/remote-svc-fq-name: a.b.svc.c}\n"+
+				"subsets: [{addresses: [{ip: 192.0.2.1}, {ip: 10.0.0.12, targetRef: {kind: Pod, namespace: ns, name: name1-1}}], ports: [{port: 9999}]}]\n")
+		taken := c.get(name1).take()
+		if len(taken) != 1 {
+			t.Fatalf("want one Add, got %v", taken)
+		}
+		add := taken[0].GetAdd()
+		if got, want := labelText(add.MetricLabels), "namespace=ns service=name1 target_cluster=east target_service=a target_service_namespace=b"; got != want {
+			t.Errorf("set labels %q, want %q", got, want)
+		}
+		want := map[string]string{
+			"192.0.2.1:9999": "h2 dns:gid authority:a.b.svc.c:8989 | zone_locality=unknown",
+			"10.0.0.12:9999": "h2" + podTLS + " | control_plane_ns=linkerd pod=name1-1 serviceaccount=default zone= zone_locality=unknown",
+		}
+		got := map[string]string{}
+		for _, w := range add.Addrs {
+			got[addrText(w.Addr)] = describe(w) + " | " + labelText(w.MetricLabels)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("addresses (-want +got):\n%s", diff)
+		}
+	})
+}

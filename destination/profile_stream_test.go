@@ -239,6 +239,39 @@ func TestStrictProfiles(t *testing.T) {
 	}
 }
 
+// Instances by Endpoints instead of slices (D 1.8, D 2.2).
+func TestInstancesInEndpointsMode(t *testing.T) {
+	config := testConfig()
+	config.EnableEndpointSlices, config.EnableIPv6 = false, false
+	endpoints := "kind: Endpoints\nmetadata: {namespace: ns, name: sts}\nsubsets:\n" +
+		"- {addresses: [{ip: 10.0.0.12, hostname: pod-0, targetRef: {kind: Pod, namespace: ns, name: name1-1}}, {ip: 10.0.0.14, hostname: vm-0},\n" +
+		"    {ip: 10.0.0.15, hostname: lost, targetRef: {kind: Pod, namespace: ns, name: lost}}],\n" +
+		"   notReadyAddresses: [{ip: 10.0.0.13, hostname: pod-1, targetRef: {kind: Pod, namespace: ns, name: name1-2}}], ports: [{port: 8989}]}\n"
+	for _, test := range []struct{ name, path, want, code, message string }{
+		{name: "D120 ready", path: "pod-0.sts", want: pod1At + " name1-1"},
+		{name: "D120, B25 not ready", path: "pod-1.sts", want: "10.0.0.13:8989 name1-2"},
+		{name: "D121", path: "zzz.sts", code: "NotFound", message: "no pod found in Endpoints ns/sts for hostname zzz"},
+		{name: "D122", path: "vm-0.sts", code: "NotFound", message: "no pod found in Endpoints ns/sts for hostname vm-0"},
+		{name: "D 2.2 no Endpoints", path: "pod-0.none", code: "Unknown", message: `endpoints "none" not found`},
+		{name: "D 2.2 pod not known", path: "lost.sts", code: "Unknown", message: `pod "lost" not found`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, config, func(t *testing.T, c *cluster) {
+				c.apply(objects(podYAML("name1-2", "10.0.0.13"), endpoints)...)
+				s := c.profile(test.path + ".ns.svc.cluster.local:8989")
+				if test.want != "" {
+					s.want(test.want)
+					return
+				}
+				s.want()
+				if got, ended := s.status(); !ended || got.Code().String() != test.code || got.Message() != test.message {
+					t.Errorf("ended %v with %v %q, want %s %q", ended, got.Code(), got.Message(), test.code, test.message)
+				}
+			})
+		})
+	}
+}
+
 // D 2.4: a call whose instance has no address ends like any other.
 func TestIdleProfileStreamsStop(t *testing.T) {
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
