@@ -3,13 +3,15 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/netip"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// connector dials one of the running instance's gRPC APIs in plaintext.
+// connector dials one of the running instance's gRPC APIs: in plaintext on
+// loopback, else as a workload of the mesh, which is all that is served there.
 type connector func(ctx context.Context) (*grpc.ClientConn, error)
 
 // apiClient finds the APIs of a running instance for commands that ask them.
@@ -26,7 +28,7 @@ func (c *apiClient) addFlags(flags *pflag.FlagSet) {
 
 // to returns the connector to the API with that listener name.
 func (c *apiClient) to(listener string) connector {
-	return func(context.Context) (*grpc.ClientConn, error) {
+	return func(ctx context.Context) (*grpc.ClientConn, error) {
 		address := c.address
 		if address == "" {
 			info, err := findInstance(c.dataDir)
@@ -35,6 +37,9 @@ func (c *apiClient) to(listener string) connector {
 			}
 			if address = info.Addresses[listener]; address == "" {
 				return nil, fmt.Errorf("the instance in %s does not serve the %s API", info.DataDir, listener)
+			}
+			if at, err := netip.ParseAddrPort(address); err == nil && !at.Addr().IsLoopback() {
+				return dialMesh(ctx, info, at)
 			}
 		}
 		conn, err := grpc.NewClient("passthrough:"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))

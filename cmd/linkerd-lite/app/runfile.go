@@ -18,6 +18,9 @@ type RunInfo struct {
 	// Dirs are the manifest directories.
 	Dirs       []string `json:"dirs"`
 	Kubeconfig string   `json:"kubeconfig"`
+	// ControlPlaneNamespace and TrustDomain are part of identities.
+	ControlPlaneNamespace string `json:"controlPlaneNamespace"`
+	TrustDomain           string `json:"trustDomain"`
 	// Addresses are those that are listened on, by the name of their flag.
 	Addresses map[string]string `json:"addresses"`
 	Started   time.Time         `json:"started"`
@@ -62,7 +65,11 @@ func newRunInfo(i *instance) RunInfo {
 		DataDir:    i.dir.Path(),
 		Dirs:       i.options.dirs,
 		Kubeconfig: i.dir.Kubeconfig(),
-		Addresses:  i.listeners.addresses(),
-		Started:    time.Now(),
+
+		ControlPlaneNamespace: i.options.core.controlPlaneNamespace,
+		TrustDomain:           i.options.core.trustDomain,
+
+		Addresses: i.listeners.addresses(),
+		Started:   time.Now(),
 	}
 }
