@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
@@ -119,7 +120,7 @@ func (s *settler) unavailable(ctx context.Context) (string, error) {
 	}
 	for i := range deployments.Items {
 		if d := &deployments.Items[i]; !deploymentAvailable(d) {
-			return "Deployment " + name(d) + " is not available", nil
+			return "Deployment " + name(d) + " is not available" + failure(d), nil
 		}
 	}
 	sets, err := s.client.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{})
@@ -129,7 +130,7 @@ func (s *settler) unavailable(ctx context.Context) (string, error) {
 	for i := range sets.Items {
 		d := &sets.Items[i]
 		if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas < replicas(d.Spec.Replicas) {
-			return "StatefulSet " + name(d) + " is not available", nil
+			return "StatefulSet " + name(d) + " is not available" + s.refused(ctx, d), nil
 		}
 	}
 	daemons, err := s.client.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
@@ -139,7 +140,7 @@ func (s *settler) unavailable(ctx context.Context) (string, error) {
 	for i := range daemons.Items {
 		d := &daemons.Items[i]
 		if d.Status.ObservedGeneration < d.Generation || d.Status.NumberReady < d.Status.DesiredNumberScheduled {
-			return "DaemonSet " + name(d) + " is not available", nil
+			return "DaemonSet " + name(d) + " is not available" + s.refused(ctx, d), nil
 		}
 	}
 	return "", nil
@@ -148,6 +149,27 @@ func (s *settler) unavailable(ctx context.Context) (string, error) {
 func deploymentAvailable(d *appsv1.Deployment) bool {
 	want := replicas(d.Spec.Replicas)
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas >= want && d.Status.AvailableReplicas >= want
+}
+
+// failure says why a Deployment gets no Pods, if its controller knows.
+func failure(d *appsv1.Deployment) string {
+	for _, condition := range d.Status.Conditions {
+		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+			return ": " + condition.Message
+		}
+	}
+	return ""
+}
+
+// refused is the same for workloads whose controllers only tell in events.
+func (s *settler) refused(ctx context.Context, workload metav1.Object) string {
+	events, err := s.client.CoreV1().Events(workload.GetNamespace()).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.Set{"involvedObject.uid": string(workload.GetUID()), "type": corev1.EventTypeWarning}.String(),
+	})
+	if err != nil || len(events.Items) == 0 {
+		return ""
+	}
+	return ": " + events.Items[len(events.Items)-1].Message
 }
 
 func replicas(n *int32) int32 {
