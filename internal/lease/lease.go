@@ -85,7 +85,7 @@ func hold(ctx context.Context, config Config, lead func(context.Context) error) 
 	case <-ended:
 		return nil
 	case held := <-won:
-		config.Log.Debug("lease won", "lease", config.Name, "holder", config.Identity)
+		config.Log.Info("lease won", "lease", config.Name, "holder", config.Identity)
 		leadCtx, stopLeading := context.WithCancel(ctx)
 		defer stopLeading()
 		defer context.AfterFunc(held, stopLeading)()

@@ -34,13 +34,32 @@ type (
 		Parents []gatewayv1.RouteParentStatus `json:"parents"`
 	}
 	egressStatus struct {
-		Conditions []apis.Condition `json:"conditions"`
+		Conditions []condition `json:"conditions"`
 	}
 	limitStatus struct {
-		Conditions []apis.Condition               `json:"conditions"`
+		Conditions []condition                    `json:"conditions"`
 		TargetRef  policyv1alpha1.StatusTargetRef `json:"targetRef"`
 	}
 )
+
+// condition is an apis.Condition as it is written (policy-status 1): its
+// message is there even if empty. A condition of somebody else that has no time
+// gets none, as null would be refused.
+type condition struct {
+	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitzero"`
+	Status             metav1.ConditionStatus `json:"status,omitempty"`
+	Type               string                 `json:"type,omitempty"`
+	Reason             string                 `json:"reason,omitempty"`
+	Message            string                 `json:"message"`
+}
+
+func written(conditions []apis.Condition) []condition {
+	out := make([]condition, len(conditions))
+	for i, c := range conditions {
+		out[i] = condition(c)
+	}
+	return out
+}
 
 func newPatch(kind *state.KindInfo, obj metav1.Object, status any) *patch {
 	return &patch{
@@ -62,7 +81,7 @@ func (w *Writer) patch(r *state.Reader, obj object, now metav1.Time) (*patch, bo
 			return nil, false
 		}
 		conditions, differs := egressConditions(egress, w.clusterNetworks, now)
-		return newPatch(&state.EgressNetworks.KindInfo, egress, egressStatus{conditions}), differs
+		return newPatch(&state.EgressNetworks.KindInfo, egress, egressStatus{written(conditions)}), differs
 	case w.index.rateLimits.Name:
 		limit, ok := state.Get(r, w.index.rateLimits, obj.namespace, obj.name)
 		if !ok {
@@ -70,7 +89,7 @@ func (w *Writer) patch(r *state.Reader, obj object, now metav1.Time) (*patch, bo
 		}
 		conditions, differs := w.index.limitConditions(r, limit, now)
 		ref := policyv1alpha1.StatusTargetRef{Group: apis.Group, Kind: string(serverKind), Name: limit.server}
-		return newPatch(&w.index.rateLimits.KindInfo, limit, limitStatus{conditions, ref}), differs
+		return newPatch(&w.index.rateLimits.KindInfo, limit, limitStatus{written(conditions), ref}), differs
 	}
 	rank := w.index.ranks[obj.kind]
 	for _, kind := range w.index.routes[rank] {

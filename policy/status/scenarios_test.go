@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -216,6 +217,34 @@ func TestScenarios(t *testing.T) {
 						t.Errorf("step %d: status of %s (-want +got):\n%s", i, object, diff)
 					}
 				}
+			}
+		})
+	}
+}
+
+// What is written has all fields of a condition, and none that is null.
+func TestConditionsAreWhole(t *testing.T) {
+	foreign := strings.TrimSuffix(egressDoc("my-egress", "{cidr: 1.0.0.0/8}"), "}") + ", status: {conditions: [{type: Other, status: 'True'}]}}"
+	for _, row := range []struct{ name, doc, want string }{
+		{"EgressNetwork", foreign, `{"conditions":[{"status":"True","type":"Other","message":""},{"lastTransitionTime":"1970-01-01T00:00:00Z","status":"True","type":"Accepted","reason":"Accepted","message":""}]}`},
+		{"rate limit", limitDoc("rl", toServer), `{"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","status":"False","type":"Accepted","reason":"NoMatchingTarget","message":""}],"targetRef":{"group":"policy.linkerd.io","kind":"Server","name":"linkerd-admin"}}`},
+		{"route", routeDoc("HTTPRoute", "r", toServer), `{"parents":[{"parentRef":{"group":"policy.linkerd.io","kind":"Server","namespace":"ns","name":"linkerd-admin"},"controllerName":"linkerd.io/policy-controller","conditions":[{"type":"Accepted","status":"False","lastTransitionTime":"1970-01-01T00:00:00Z","reason":"NoMatchingParent","message":""}]}]}`},
+		{"route without parents any more", strings.TrimSuffix(routeDoc("HTTPRoute", "r", ""), "}") + ", status: {parents: [{controllerName: linkerd.io/policy-controller, parentRef: {name: gone}, conditions: []}]}}", `{"parents":[]}`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := newCluster(t)
+			m := c.join("lite")
+			c.apply(row.doc)
+			due := m.due()
+			if len(due) != 1 {
+				t.Fatalf("%d patches", len(due))
+			}
+			got, err := json.Marshal(due[0].Status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(row.want, string(got)); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
 			}
 		})
 	}
