@@ -3,39 +3,35 @@ package inbound
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"sigs.k8s.io/yaml"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+	"github.com/linkerd-lite/linkerd-lite/test/recorded"
 )
 
-// TestCases plays the conversations of testdata/cases against the views,
-// without an API server. A case is a txtar archive whose steps are apply,
-// delete, open, want and close; its comment holds directives.
+// TestCases plays the recorded conversations of testdata/cases against the
+// views, without an API server.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/cases/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no cases", err)
+	cases, err := recorded.Load("testdata/cases/*.txtar")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
-				p := &player{cluster: c, state: strings.Contains(string(archive.Comment), "# compare: state"), streams: map[string]*stream{}, last: map[string]*pb.Server{}}
-				for _, step := range archive.Files {
-					p.play(t, step.Name, strings.ReplaceAll(string(step.Data), "$NS", "ns"))
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, cluster *cluster) {
+				p := &player{cluster: cluster, compare: c.Compare(), streams: map[string]*stream{}, clients: map[string]*recorded.Client{}}
+				for _, step := range c.Steps {
+					step.Content = strings.ReplaceAll(step.Content, "$NS", "ns")
+					p.play(t, step)
+				}
+				for name, client := range p.clients {
+					p.hear(name)
+					if rest := client.Rest(); len(rest) > 0 {
+						t.Errorf("%s said more: %v", name, rest)
+					}
 				}
 			})
 		})
@@ -44,25 +40,22 @@ func TestCases(t *testing.T) {
 
 type player struct {
 	*cluster
-	// state compares only the last message.
-	state   bool
+	compare string
 	streams map[string]*stream
-	last    map[string]*pb.Server
+	clients map[string]*recorded.Client
 }
 
-func (p *player) play(t *testing.T, step, content string) {
-	_, rest, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(step, ".json"), ".yaml"), "-")
-	verb, name, _ := strings.Cut(rest, "-")
-	switch verb {
+func (p *player) play(t *testing.T, step recorded.Step) {
+	switch step.Verb {
 	case "apply":
-		for _, doc := range strings.Split(content, "\n---\n") {
+		for _, doc := range step.Documents() {
 			if doc, ok := withNamespace(t, doc); ok {
 				p.put(doc)
 			}
 		}
 		p.settle()
 	case "delete":
-		for _, doc := range strings.Split(content, "\n---\n") {
+		for _, doc := range step.Documents() {
 			object := object(t, doc)
 			kind := object["kind"].(string)
 			if kind == "HTTPRoute" && strings.HasPrefix(object["apiVersion"].(string), "gateway") {
@@ -75,15 +68,16 @@ func (p *player) play(t *testing.T, step, content string) {
 			p.remove(fmt.Sprintf("%s/%s/%s", kind, namespace, object["metadata"].(map[string]any)["name"]))
 		}
 	case "open":
-		p.open(t, name, content)
+		p.open(t, step.Name, step.Content)
+		p.clients[step.Name] = recorded.NewClient(p.compare)
 	case "want":
-		p.want(t, step, name, content)
+		p.want(t, step)
 	case "close":
-		p.streams[name].cancel()
+		p.streams[step.Name].cancel()
 		p.settle()
-	case "sleep.txt":
+	case "sleep":
 	default:
-		t.Fatalf("unknown step %q", step)
+		t.Fatalf("unknown step %q", step.File)
 	}
 }
 
@@ -137,100 +131,24 @@ func (p *player) open(t *testing.T, name, content string) {
 	p.streams[name] = s
 }
 
-func (p *player) want(t *testing.T, step, name, content string) {
-	t.Helper()
-	var want map[string]any
-	if err := json.Unmarshal([]byte(content), &want); err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]any{}
-	messages := []any{}
+// hear hands on what a call has received.
+func (p *player) hear(name string) {
 	for _, m := range p.streams[name].take() {
-		p.last[name] = m
-		messages = append(messages, sortAuthorizations(render(m.ProtoReflect())))
-	}
-	if p.state {
-		got["state"] = map[string]any{}
-		if last := p.last[name]; last != nil {
-			got["state"] = map[string]any{"last": sortAuthorizations(render(last.ProtoReflect()))}
-		}
-	} else {
-		got["messages"] = messages
-		if want["messages"] == nil {
-			want["messages"] = []any{}
-		}
-	}
-	if end := p.streams[name].end(); end != "" {
-		code, message, _ := strings.Cut(end, " ")
-		got["status"] = map[string]any{"code": code, "message": message}
-	}
-	if diff := cmp.Diff(sortAuthorizations(want), any(got)); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", step, diff)
+		p.clients[name].Receive(m)
 	}
 }
 
-// sortAuthorizations orders what is a set on the wire.
-func sortAuthorizations(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			sortAuthorizations(value)
-			if list, ok := value.([]any); ok && key == "authorizations" {
-				slices.SortFunc(list, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-			}
-		}
-	case []any:
-		for _, item := range v {
-			sortAuthorizations(item)
-		}
+func (p *player) want(t *testing.T, step recorded.Step) {
+	t.Helper()
+	p.hear(step.Name)
+	if err, ended := p.streams[step.Name].result(); ended {
+		p.clients[step.Name].End(err)
 	}
-	return v
-}
-
-// render writes a message as cases do: fields that are set, networks and
-// durations as text.
-func render(m protoreflect.Message) any {
-	switch m := m.Interface().(type) {
-	case *net.IPNetwork:
-		return networkText(m)
-	case *durationpb.Duration:
-		return m.AsDuration().String()
+	diff, err := p.clients[step.Name].Want(step.Content)
+	if err != nil {
+		t.Fatalf("%s: %v", step.File, err)
 	}
-	out := map[string]any{}
-	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		name := string(field.Name())
-		switch {
-		case field.IsMap():
-			entries := map[string]any{}
-			value.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-				entries[k.String()] = v.String()
-				return true
-			})
-			out[name] = entries
-		case field.IsList():
-			items := []any{}
-			for i := range value.List().Len() {
-				items = append(items, renderValue(field, value.List().Get(i)))
-			}
-			out[name] = items
-		default:
-			out[name] = renderValue(field, value)
-		}
-		return true
-	})
-	return out
-}
-
-func renderValue(field protoreflect.FieldDescriptor, value protoreflect.Value) any {
-	switch field.Kind() {
-	case protoreflect.MessageKind:
-		return render(value.Message())
-	case protoreflect.EnumKind:
-		return string(field.Enum().Values().ByNumber(value.Enum()).Name())
-	case protoreflect.Uint32Kind:
-		return float64(value.Uint())
-	case protoreflect.BytesKind:
-		return string(value.Bytes())
+	if diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", step.File, diff)
 	}
-	return value.Interface()
 }

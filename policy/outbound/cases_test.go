@@ -4,44 +4,36 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"sigs.k8s.io/yaml"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/test/recorded"
 )
 
-// TestCases plays the conversations of testdata/cases against the views,
-// without an API server. A case is a txtar archive whose steps are apply,
-// delete, open, want and close; its comment holds directives.
+// TestCases plays the recorded conversations of testdata/cases against the
+// views, without an API server.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/cases/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no cases", err)
+	cases, err := recorded.Load("testdata/cases/*.txtar")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
-				p := &player{cluster: c, state: strings.Contains(string(archive.Comment), "# compare: state"), streams: map[string]*stream{}, last: map[string]*pb.OutboundPolicy{}}
-				for _, step := range archive.Files {
-					p.play(t, step.Name, fill(string(step.Data)))
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, cluster *cluster) {
+				p := &player{cluster: cluster, compare: c.Compare(), streams: map[string]*stream{}, clients: map[string]*recorded.Client{}}
+				for _, step := range c.Steps {
+					step.Content = fill(step.Content)
+					p.play(t, step)
 				}
-				for name, s := range p.streams {
-					if rest := s.take(); len(rest) > 0 && !p.state {
+				for name, client := range p.clients {
+					p.hear(name)
+					if rest := client.Rest(); len(rest) > 0 {
 						t.Errorf("%s said more: %v", name, rest)
 					}
 				}
@@ -59,23 +51,20 @@ func fill(content string) string {
 
 type player struct {
 	*cluster
-	// state compares only the last message.
-	state   bool
+	compare string
 	streams map[string]*stream
-	last    map[string]*pb.OutboundPolicy
+	clients map[string]*recorded.Client
 }
 
-func (p *player) play(t *testing.T, step, content string) {
-	_, rest, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(step, ".json"), ".yaml"), "-")
-	verb, name, _ := strings.Cut(rest, "-")
-	switch verb {
+func (p *player) play(t *testing.T, step recorded.Step) {
+	switch step.Verb {
 	case "apply":
-		for _, doc := range strings.Split(content, "\n---\n") {
+		for _, doc := range step.Documents() {
 			p.put(withNamespace(t, doc))
 		}
 		p.settle()
 	case "delete":
-		for _, doc := range strings.Split(content, "\n---\n") {
+		for _, doc := range step.Documents() {
 			object := object(t, withNamespace(t, doc))
 			kind := object["kind"].(string)
 			if kind == "HTTPRoute" && strings.HasPrefix(object["apiVersion"].(string), "gateway") {
@@ -85,15 +74,16 @@ func (p *player) play(t *testing.T, step, content string) {
 			p.remove(fmt.Sprintf("%s/%s/%s", kind, meta["namespace"], meta["name"]))
 		}
 	case "open":
-		p.call(t, name, content)
+		p.call(t, step.Name, step.Content)
+		p.clients[step.Name] = recorded.NewClient(p.compare)
 	case "want":
-		p.want(t, step, name, content)
+		p.want(t, step)
 	case "close":
-		p.streams[name].cancel()
+		p.streams[step.Name].cancel()
 		p.settle()
-	case "sleep.txt":
+	case "sleep":
 	default:
-		t.Fatalf("unknown step %q", step)
+		t.Fatalf("unknown step %q", step.File)
 	}
 }
 
@@ -166,76 +156,24 @@ func addrJSON(ip netip.Addr) any {
 	return json.RawMessage(text)
 }
 
-func (p *player) want(t *testing.T, step, name, content string) {
-	t.Helper()
-	var want map[string]any
-	if err := json.Unmarshal([]byte(content), &want); err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]any{}
-	messages := []any{}
+// hear hands on what a call has received.
+func (p *player) hear(name string) {
 	for _, m := range p.streams[name].take() {
-		p.last[name] = m
-		messages = append(messages, render(m.ProtoReflect()))
-	}
-	if p.state {
-		got["state"] = map[string]any{}
-		if last := p.last[name]; last != nil {
-			got["state"] = map[string]any{"last": render(last.ProtoReflect())}
-		}
-	} else {
-		got["messages"] = messages
-		if want["messages"] == nil {
-			want["messages"] = []any{}
-		}
-	}
-	if end := p.streams[name].end(); end != "" {
-		code, message, _ := strings.Cut(end, " ")
-		got["status"] = map[string]any{"code": code, "message": message}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("%s (-want +got):\n%s", step, diff)
+		p.clients[name].Receive(m)
 	}
 }
 
-// render writes a message as cases do: fields that are set, addresses and
-// durations as text.
-func render(m protoreflect.Message) any {
-	switch m := m.Interface().(type) {
-	case *net.TcpAddress:
-		return addrText(m)
-	case *durationpb.Duration:
-		return m.AsDuration().String()
+func (p *player) want(t *testing.T, step recorded.Step) {
+	t.Helper()
+	p.hear(step.Name)
+	if err, ended := p.streams[step.Name].result(); ended {
+		p.clients[step.Name].End(err)
 	}
-	out := map[string]any{}
-	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		name := string(field.Name())
-		if !field.IsList() {
-			out[name] = renderValue(field, value)
-			return true
-		}
-		items := []any{}
-		for i := range value.List().Len() {
-			items = append(items, renderValue(field, value.List().Get(i)))
-		}
-		out[name] = items
-		return true
-	})
-	return out
-}
-
-func renderValue(field protoreflect.FieldDescriptor, value protoreflect.Value) any {
-	switch field.Kind() {
-	case protoreflect.MessageKind:
-		return render(value.Message())
-	case protoreflect.EnumKind:
-		return string(field.Enum().Values().ByNumber(value.Enum()).Name())
-	case protoreflect.Uint32Kind:
-		return float64(value.Uint())
-	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		return value.Float()
-	case protoreflect.BytesKind:
-		return string(value.Bytes())
+	diff, err := p.clients[step.Name].Want(step.Content)
+	if err != nil {
+		t.Fatalf("%s: %v", step.File, err)
 	}
-	return value.Interface()
+	if diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", step.File, diff)
+	}
 }

@@ -290,12 +290,18 @@ func (s *stream) want(summaries ...string) {
 
 // end returns how the stream ended, "" while it is open.
 func (s *stream) end() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.ended {
+	err, ended := s.result()
+	if !ended {
 		return ""
 	}
-	return strings.TrimSpace(status.Convert(s.err).Code().String() + " " + status.Convert(s.err).Message())
+	return strings.TrimSpace(status.Convert(err).Code().String() + " " + status.Convert(err).Message())
+}
+
+// result is the error that the call has ended with, if it has.
+func (s *stream) result() (error, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err, s.ended
 }
 
 // unindent takes from each line what the first has before its text.
