@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +79,11 @@ func newProxyEnvCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			in := proxyenv.Input{Pod: pod, Anchors: anchors, Dir: cmp.Or(dir, proxyenv.Dir(info.DataDir, namespace, name)), Outbound: outbound}
+			in := proxyenv.Input{Pod: pod, Anchors: anchors, Outbound: outbound}
+			// The proxy may run in another directory than this command.
+			if in.Dir, err = filepath.Abs(cmp.Or(dir, proxyenv.Dir(info.DataDir, namespace, name))); err != nil {
+				return fmt.Errorf("directory of the identity: %w", err)
+			}
 			for listener, address := range map[string]*string{"destination": &in.Destination, "policy": &in.Policy, "identity": &in.Identity} {
 				if *address, err = dialAddress(info, listener, pod.Status.PodIP); err != nil {
 					return err
