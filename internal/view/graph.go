@@ -191,7 +191,9 @@ func (g *Graph) setTopics(n *node, topics map[state.Topic]struct{}, filtered []s
 	}
 	if kept < len(topics) {
 		for t := range topics {
-			g.byTopic[t] = g.byTopic[t].with(n)
+			if views := g.byTopic[t]; !views.has(n) {
+				g.byTopic[t] = views.with(n)
+			}
 		}
 	}
 	if kept < max(len(topics), len(n.topics)) {
@@ -218,6 +220,14 @@ func (g *Graph) setTopics(n *node, topics map[state.Topic]struct{}, filtered []s
 type nodes struct {
 	one  *node
 	more *map[*node]struct{}
+}
+
+func (s nodes) has(n *node) bool {
+	if s.one == n || s.more == nil {
+		return s.one == n
+	}
+	_, ok := (*s.more)[n]
+	return ok
 }
 
 func (s nodes) with(n *node) nodes {

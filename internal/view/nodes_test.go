@@ -21,6 +21,11 @@ func TestNodes(t *testing.T) {
 			set = set.without(n)
 			delete(model, n)
 		}
+		for _, n := range all {
+			if _, want := model[n]; set.has(n) != want {
+				t.Fatalf("has is %v, want %v", !want, want)
+			}
+		}
 		held := map[*node]struct{}{}
 		for n := range set.all {
 			if _, twice := held[n]; twice {
