@@ -3,22 +3,26 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"time"
 
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// finishRequests makes a server finish requests whose client has gone, other
-// than watches: they take milliseconds. Otherwise Kubernetes' etcd client
+// finishGrace is how long a request whose client has gone may go on.
+const finishGrace = 300 * time.Millisecond
+
+// finishRequests gives requests whose client has gone, other than watches, a
+// moment to finish: they take milliseconds. Otherwise Kubernetes' etcd client
 // writes a line to standard error for each, at every stop and every Ctrl-C in
-// kubectl, with a logger that has no settings. Deadlines stay.
+// kubectl, with a logger that has no settings.
 func finishRequests(config *genericapiserver.Config) {
 	build := config.BuildHandlerChainFunc
 	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
 		return build(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			info, ok := apirequest.RequestInfoFrom(r.Context())
 			if ok && !c.LongRunningFunc(r, info) {
-				ctx, cancel := finishing(r.Context())
+				ctx, cancel := finishing(r.Context(), finishGrace)
 				defer cancel()
 				r = r.WithContext(ctx)
 			}
@@ -27,11 +31,16 @@ func finishRequests(config *genericapiserver.Config) {
 	}
 }
 
-// finishing returns a context that ends at ctx's deadline, but not before.
-func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	detached := context.WithoutCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		return context.WithDeadline(detached, deadline)
+// finishing returns a context that ends some time after ctx does. The caller
+// must call cancel.
+func finishing(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	detached, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(grace, cancel)
+		context.AfterFunc(detached, func() { timer.Stop() })
+	})
+	return detached, func() {
+		forget()
+		cancel()
 	}
-	return detached, func() {}
 }

@@ -46,7 +46,10 @@ type Config struct {
 	// UnsafeNoFsync leaves it to the kernel when data reaches the disk. A crash
 	// of the machine, not of the process, may then lose writes.
 	UnsafeNoFsync bool
-	Log           *slog.Logger
+	// Failed is called when the member fails, if it is set: before Run returns,
+	// which takes a moment, as others notice the failure meanwhile.
+	Failed func(error)
+	Log    *slog.Logger
 }
 
 // MaxSocketPath is the longest path of a unix socket that all supported
@@ -65,6 +68,9 @@ func New(config Config) (*Server, error) {
 	}
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
+	}
+	if config.Failed == nil {
+		config.Failed = func(error) {}
 	}
 	return &Server{config: config}, nil
 }
@@ -155,6 +161,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 
 // abandon closes what can be closed of a member that has failed.
 func (s *Server) abandon(member *embed.Etcd, reason error) error {
+	s.config.Failed(reason)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)

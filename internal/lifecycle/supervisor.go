@@ -38,6 +38,9 @@ type Config struct {
 	// StopTimeout bounds the time between the wish to stop and the return of
 	// Run; 0 means without bound. Parts that are still running then are named.
 	StopTimeout time.Duration
+	// FailureTimeout takes its place after a failure, if it is set: parts that
+	// wait then for what has failed are left where they are.
+	FailureTimeout time.Duration
 	// OnReady is called when a part has become ready, one call at a time.
 	OnReady func(Status)
 }
@@ -150,8 +153,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		}()
 	}
 	var deadline <-chan time.Time
-	if s.config.StopTimeout > 0 {
-		timer := time.NewTimer(s.config.StopTimeout)
+	failure, limit := s.firstFailure(), s.config.StopTimeout
+	if failure != nil && s.config.FailureTimeout > 0 {
+		limit = s.config.FailureTimeout
+	}
+	if limit > 0 {
+		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		deadline = timer.C
 	}
@@ -169,7 +176,13 @@ func (s *Supervisor) Run(ctx context.Context) error {
 				late = append(late, p.Name)
 			}
 		}
-		return errors.Join(s.firstFailure(), &StopTimeoutError{Parts: late, Timeout: s.config.StopTimeout})
+		timeout := &StopTimeoutError{Parts: late, Timeout: limit}
+		if failure != nil {
+			// It is the reason: say nothing after it.
+			s.config.Log.Info("leaving parts", "reason", timeout)
+			return failure
+		}
+		return errors.Join(s.firstFailure(), timeout)
 	}
 	s.config.Log.Debug("all parts stopped", "took", time.Since(begin))
 	return s.firstFailure()

@@ -186,6 +186,30 @@ func TestStopTimeout(t *testing.T) {
 	}
 }
 
+// Parts that cannot stop without what has failed do not hold up the end, and
+// the failure is what Run returns.
+func TestFailureTimeout(t *testing.T) {
+	release, ended := make(chan struct{}), make(chan struct{})
+	s, err := New(Config{StopTimeout: time.Hour, FailureTimeout: time.Millisecond},
+		Part{Name: "store", Run: func(_ context.Context, ready func()) error {
+			ready()
+			return errors.New("disk full")
+		}},
+		Part{Name: "user", Run: func(context.Context, func()) error {
+			defer close(ended)
+			<-release
+			return nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context()); err == nil || err.Error() != "store: disk full" {
+		t.Errorf("got %v", err)
+	}
+	close(release)
+	<-ended
+}
+
 func TestWrongParts(t *testing.T) {
 	run := func(context.Context, func()) error { return nil }
 	for _, tc := range []struct {

@@ -113,7 +113,7 @@ func (s *serve) run(ctx context.Context) error {
 		Pprof:    s.options.enablePprof,
 		Log:      s.log,
 	}).Run})
-	if supervisor, err = lifecycle.New(lifecycle.Config{Log: s.log, StopTimeout: stopTimeout}, parts...); err != nil {
+	if supervisor, err = lifecycle.New(lifecycle.Config{Log: s.log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout}, parts...); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)

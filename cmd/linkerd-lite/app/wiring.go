@@ -26,8 +26,13 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
-// stopTimeout bounds the stop; parts that take longer are named.
-const stopTimeout = 10 * time.Second
+const (
+	// stopTimeout bounds the stop; parts that take longer are named.
+	stopTimeout = 10 * time.Second
+	// failureTimeout bounds it after a failure: requests to an API server whose
+	// store is gone would take until their deadline.
+	failureTimeout = 2 * time.Second
+)
 
 // instance is a cluster in this process: its data directory, its sockets and
 // its parts. Several can live in one process.
@@ -60,7 +65,9 @@ func newInstance(ctx context.Context, options *clusterOptions, log *slog.Logger,
 	}
 	parts, err := i.parts()
 	if err == nil {
-		i.supervisor, err = lifecycle.New(lifecycle.Config{Log: log, StopTimeout: stopTimeout, OnReady: onReady}, parts...)
+		i.supervisor, err = lifecycle.New(lifecycle.Config{
+			Log: log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout, OnReady: onReady,
+		}, parts...)
 	}
 	if err != nil {
 		return nil, errors.Join(err, i.close())
@@ -150,6 +157,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 			Dir:           i.dir.EtcdDir(),
 			Socket:        socket,
 			UnsafeNoFsync: o.ephemeral || o.noFsync,
+			Failed:        func(err error) { i.supervisor.Fail("etcd", err) },
 			Log:           i.log.With("part", "etcd"),
 		})
 		if err != nil {
