@@ -2,10 +2,9 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
-	"os/exec"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -23,35 +22,11 @@ type instance struct {
 // startInstance starts the program with these flags and waits until it is ready.
 func startInstance(t *testing.T, flags ...string) *instance {
 	t.Helper()
-	args := append([]string{"up", "--random-ports", "--unsafe-no-fsync", "--output=json", "--data-dir", t.TempDir()}, flags...)
-	cmd := exec.Command("linkerd-lite", args...)
-	i := &instance{t: t, log: &bytes.Buffer{}}
-	cmd.Stderr = i.log
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	stopped := false
-	i.stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		_, _ = io.Copy(io.Discard, stdout)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("up: %v\n%s", err, i.log)
-		}
-	}
+	p := launch(t, t.TempDir(), append([]string{"--unsafe-no-fsync"}, flags...)...)
+	p.wait(t)
+	i := &instance{t: t, info: p.info, log: &p.output}
+	i.stop = sync.OnceFunc(func() { p.stop(t, syscall.SIGTERM) })
 	t.Cleanup(i.stop)
-	if err := json.NewDecoder(stdout).Decode(&i.info); err != nil {
-		t.Fatalf("up did not become ready: %v\n%s", err, i.log)
-	}
 	return i
 }
 

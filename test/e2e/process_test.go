@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/linkerd-lite/linkerd-lite/cmd/linkerd-lite/app"
+)
+
+// readyTimeout is how long an instance has to start.
+const readyTimeout = 30 * time.Second
+
+// process is `linkerd-lite up` in a process of its own.
+type process struct {
+	dataDir string
+	output  bytes.Buffer
+	cmd     *exec.Cmd
+	// exited gets the end of the process.
+	exited chan error
+	info   app.RunInfo
+}
+
+// launch starts `up` with random ports on a data directory.
+func launch(t testing.TB, dataDir string, args ...string) *process {
+	t.Helper()
+	p := &process{dataDir: dataDir, exited: make(chan error, 1)}
+	p.cmd = exec.Command("linkerd-lite", append([]string{"up", "--random-ports", "--data-dir", dataDir}, args...)...)
+	state := t.TempDir()
+	p.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.exited <- p.cmd.Wait() }()
+	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	return p
+}
+
+// wait waits until the instance is ready.
+func (p *process) wait(t testing.TB) {
+	t.Helper()
+	deadline := time.After(readyTimeout * slowness())
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		data, err := os.ReadFile(filepath.Join(p.dataDir, "run.json"))
+		if err == nil {
+			err = json.Unmarshal(data, &p.info)
+		}
+		if err == nil && p.info.Ready && p.info.PID == p.cmd.Process.Pid {
+			return
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-p.exited:
+			t.Fatalf("ended before it was ready: %v\n%s", err, p.output.Bytes())
+		case <-deadline:
+			t.Fatalf("not ready within %v: %+v", readyTimeout*slowness(), p.info)
+		case <-tick.C:
+		}
+	}
+}
+
+// stop ends the instance with a signal and returns how long that took.
+func (p *process) stop(t testing.TB, sig syscall.Signal) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-p.exited:
+		if err != nil && sig != syscall.SIGKILL {
+			t.Errorf("after %v: %v\n%s", sig, err, p.output.Bytes())
+		}
+	case <-time.After(readyTimeout):
+		t.Fatalf("still there %v after %v", readyTimeout, sig)
+	}
+	return time.Since(begin)
+}
+
+func (p *process) client(t testing.TB) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(p.dataDir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clientFor(t, config)
+}
+
+func clientFor(t testing.TB, config *rest.Config) kubernetes.Interface {
+	t.Helper()
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
