@@ -149,6 +149,9 @@ func (k *Keeper) Run(ctx context.Context, ready func()) error {
 		if !cache.WaitFor(ctx, "", informer.HasSyncedChecker()) {
 			return nil
 		}
+		if err := k.establish(ctx, informer.GetStore()); err != nil {
+			return err
+		}
 		for name := range k.builtin {
 			k.queue.Add(name)
 		}

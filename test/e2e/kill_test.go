@@ -80,7 +80,7 @@ func writeUntilDeath(t *testing.T, p *process, round int, acknowledged *ledger) 
 		p.exited <- err
 	}()
 	for {
-		if _, err := os.Stat(filepath.Join(p.dataDir, "kubeconfig")); err == nil {
+		if _, err := os.Stat(filepath.Join(p.dataDir, "kubeconfig")); err == nil && p.read(t) {
 			break
 		}
 		select {

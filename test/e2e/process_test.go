@@ -54,25 +54,32 @@ func (p *process) wait(t testing.TB) {
 	deadline := time.After(readyTimeout * slowness())
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		data, err := os.ReadFile(filepath.Join(p.dataDir, "run.json"))
-		if err == nil {
-			err = json.Unmarshal(data, &p.info)
-		}
-		if err == nil && p.info.Ready && p.info.PID == p.cmd.Process.Pid {
-			return
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
+	for !p.read(t) || !p.info.Ready {
 		select {
 		case err := <-p.exited:
 			t.Fatalf("ended before it was ready: %v\n%s", err, p.output.Bytes())
 		case <-deadline:
-			t.Fatalf("not ready within %v: %+v", readyTimeout*slowness(), p.info)
+			t.Fatalf("not ready within %v\n%s", readyTimeout*slowness(), p.output.Bytes())
 		case <-tick.C:
 		}
 	}
+}
+
+// read reads what the instance says of itself, and returns false until there
+// is something: a process that was killed leaves its own behind.
+func (p *process) read(t testing.TB) bool {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(p.dataDir, "run.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &p.info)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.info.PID == p.cmd.Process.Pid
 }
 
 // stop ends the instance with a signal and returns how long that took.
