@@ -29,6 +29,12 @@ func TestCases(t *testing.T) {
 					step.Content = fill(step.Content)
 					p.play(t, step)
 				}
+				for name, client := range p.clients {
+					p.hear(name)
+					if rest := client.Rest(); len(rest) > 0 {
+						t.Errorf("%s said more: %v", name, rest)
+					}
+				}
 			})
 		})
 	}
@@ -156,11 +162,16 @@ type typed[M any] struct{ *stream[proto.Message] }
 
 func (s typed[M]) Send(m *M) error { return s.SendMsg(m) }
 
+// hear hands on what a call has received.
+func (p *player) hear(name string) {
+	for _, m := range p.streams[name].take() {
+		p.clients[name].Receive(m)
+	}
+}
+
 func (p *player) want(t *testing.T, step recorded.Step) {
 	client := p.clients[step.Name]
-	for _, m := range p.streams[step.Name].take() {
-		client.Receive(m)
-	}
+	p.hear(step.Name)
 	if status, ended := p.streams[step.Name].status(); ended {
 		client.End(status.Err())
 	}
