@@ -2,15 +2,21 @@ package extworkloads
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
@@ -103,5 +109,59 @@ func TestControllerWritesSlices(t *testing.T) {
 	}
 	if got := found["workqueue_drops_total"].GetCounter().GetValue(); got != 0 {
 		t.Errorf("D 4.1: %v Services were given up", got)
+	}
+}
+
+// D 3.8: a Service that cannot be written is tried again, 15 times.
+func TestControllerRetries(t *testing.T) {
+	for _, test := range []struct {
+		name                  string
+		failures              int
+		attempts, drops, made int
+	}{
+		{name: "a hiccup", failures: 3, attempts: 4, made: 1},
+		{name: "the last attempt", failures: 15, attempts: 16, made: 1},
+		{name: "for good", failures: 100, attempts: 16, drops: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				state.Put(st, state.Services, service("vms"))
+				state.Put(st, state.ExternalWorkloads, vm("vm-1", 8080, "192.0.2.1"))
+				client := fake.NewClientset()
+				var mu sync.Mutex
+				attempts := 0
+				client.PrependReactor("create", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					attempts++
+					return attempts <= test.failures, nil, errors.New("the server is on fire")
+				})
+				registry := prometheus.NewRegistry()
+				controller, err := New(Config{State: st, Client: client, Log: slog.New(slog.DiscardHandler), Registerer: registry})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- controller.lead(ctx) }()
+				time.Sleep(24 * time.Hour) // in the bubble's time
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				slices, err := client.DiscoveryV1().EndpointSlices("ns").List(context.Background(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				drops := testutil.ToFloat64(controller.metrics.drops.WithLabelValues(queueName))
+				if attempts != test.attempts || int(drops) != test.drops || len(slices.Items) != test.made {
+					t.Errorf("%d attempts, %v drops, %d slices; want %d, %d, %d", attempts, drops, len(slices.Items), test.attempts, test.drops, test.made)
+				}
+			})
+		})
 	}
 }
