@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -103,6 +104,30 @@ func TestCertifyWithRealTokens(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("B72 500 at once", func(t *testing.T) {
+		request, err := meshclient.NewRequest(linkerd.ServiceAccountIdentity("web", "default", "linkerd", "cluster.local"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		good := []byte(token("web", audience, nil))
+		var group errgroup.Group
+		began := time.Now()
+		for range 500 {
+			group.Go(func() error {
+				_, err := request.Certify(ctx, cc, good)
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		t.Logf("500 certificates in %v", took)
+		if took > 3*time.Second*slowness() {
+			t.Errorf("500 certificates took %v", took)
+		}
+	})
 
 	// A token ends with what it is bound to, and with its account, even if that
 	// comes back under the same name.
