@@ -3,6 +3,7 @@ package inbound
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -108,44 +109,58 @@ func (c *cluster) apply(docs ...string) {
 // put stores one object without settling.
 func (c *cluster) put(doc string) {
 	c.t.Helper()
+	text := asJSON(c.t, doc)
 	var meta metav1.PartialObjectMetadata
-	if err := yaml.Unmarshal([]byte(doc), &meta); err != nil {
+	if err := json.Unmarshal(text, &meta); err != nil {
 		c.t.Fatalf("%v in:\n%s", err, doc)
 	}
 	switch meta.Kind {
 	case "Pod":
-		putAs(c, state.Pods, doc, &corev1.Pod{})
+		putAs(c, state.Pods, text, &corev1.Pod{})
 	case "ExternalWorkload":
-		putAs(c, state.ExternalWorkloads, doc, &workloadv1beta1.ExternalWorkload{})
+		putAs(c, state.ExternalWorkloads, text, &workloadv1beta1.ExternalWorkload{})
 	case "Server":
-		putAs(c, state.Servers, doc, &policyv1beta3.Server{})
+		putAs(c, state.Servers, text, &policyv1beta3.Server{})
 	case "ServerAuthorization":
-		putAs(c, state.ServerAuthorizations, doc, &policyv1beta1.ServerAuthorization{})
+		putAs(c, state.ServerAuthorizations, text, &policyv1beta1.ServerAuthorization{})
 	case "AuthorizationPolicy":
-		putAs(c, state.AuthorizationPolicies, doc, &policyv1alpha1.AuthorizationPolicy{})
+		putAs(c, state.AuthorizationPolicies, text, &policyv1alpha1.AuthorizationPolicy{})
 	case "MeshTLSAuthentication":
-		putAs(c, state.MeshTLSAuthentications, doc, &policyv1alpha1.MeshTLSAuthentication{})
+		putAs(c, state.MeshTLSAuthentications, text, &policyv1alpha1.MeshTLSAuthentication{})
 	case "NetworkAuthentication":
-		putAs(c, state.NetworkAuthentications, doc, &policyv1alpha1.NetworkAuthentication{})
+		putAs(c, state.NetworkAuthentications, text, &policyv1alpha1.NetworkAuthentication{})
 	case "HTTPLocalRateLimitPolicy":
-		putAs(c, state.HTTPLocalRateLimitPolicies, doc, &policyv1alpha1.HTTPLocalRateLimitPolicy{})
+		putAs(c, state.HTTPLocalRateLimitPolicies, text, &policyv1alpha1.HTTPLocalRateLimitPolicy{})
 	case "HTTPRoute":
 		if strings.HasPrefix(meta.APIVersion, "policy") {
-			putAs(c, state.PolicyHTTPRoutes, doc, &policyv1beta3.HTTPRoute{})
+			putAs(c, state.PolicyHTTPRoutes, text, &policyv1beta3.HTTPRoute{})
 		} else {
-			putAs(c, state.HTTPRoutes, doc, &gatewayv1.HTTPRoute{})
+			putAs(c, state.HTTPRoutes, text, &gatewayv1.HTTPRoute{})
 		}
 	case "GRPCRoute":
-		putAs(c, state.GRPCRoutes, doc, &gatewayv1.GRPCRoute{})
+		putAs(c, state.GRPCRoutes, text, &gatewayv1.GRPCRoute{})
 	default:
 		c.t.Fatalf("kind %q is not known to the tests", meta.Kind)
 	}
 }
 
-func putAs[T state.Object](c *cluster, kind *state.Kind[T], doc string, obj T) {
+// asJSON converts YAML. What is JSON already is left alone, which is quicker.
+func asJSON(t testing.TB, doc string) []byte {
+	t.Helper()
+	if json.Valid([]byte(doc)) {
+		return []byte(doc)
+	}
+	text, err := yaml.YAMLToJSON([]byte(doc))
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, doc)
+	}
+	return text
+}
+
+func putAs[T state.Object](c *cluster, kind *state.Kind[T], text []byte, obj T) {
 	c.t.Helper()
-	if err := yaml.Unmarshal([]byte(doc), obj); err != nil {
-		c.t.Fatalf("%v in:\n%s", err, doc)
+	if err := json.Unmarshal(text, obj); err != nil {
+		c.t.Fatalf("%v in:\n%s", err, text)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,12 +19,12 @@ import (
 
 // genObjects draws the objects of a small cluster: for each name one version,
 // or none. Names are few so that objects refer to each other often.
-func genObjects() *rapid.Generator[map[string]string] {
+func genObjects(tb testing.TB) *rapid.Generator[map[string]string] {
 	return rapid.Custom(func(t *rapid.T) map[string]string {
 		objects := map[string]string{}
 		add := func(chance int, key, doc string) {
 			if rapid.IntRange(0, 9).Draw(t, key) < chance {
-				objects[key] = doc
+				objects[key] = string(asJSON(tb, doc))
 			}
 		}
 		pick := func(label string, options ...string) string { return rapid.SampledFrom(options).Draw(t, label) }
@@ -70,8 +70,8 @@ func answers(c *cluster) map[string]string {
 // in which they came, nor on what was there before.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		final := genObjects().Draw(rt, "final")
-		earlier := genObjects().Draw(rt, "earlier")
+		final := genObjects(t).Draw(rt, "final")
+		earlier := genObjects(t).Draw(rt, "earlier")
 
 		reference := newCluster(t, DefaultConfig())
 		for _, key := range slices.Sorted(maps.Keys(final)) {
