@@ -145,6 +145,38 @@ func TestRotationBySymlink(t *testing.T) {
 	}
 }
 
+// Who replaces the whole directory is heard, and after that whoever writes into the new one.
+func TestRotationByDirectory(t *testing.T) {
+	end := time.Now().Add(1000 * time.Hour)
+	root := identitytest.NewCA(t, "root", end, nil)
+	f, dir := runOwn(t, clock.RealClock{}, identitytest.NewCA(t, "first", end, root), root, identity.SchemeLinkerd)
+	updated := func(want string) {
+		t.Helper()
+		deadline := time.After(10 * time.Second) // less than until the regular look at the files
+		for {
+			select {
+			case e := <-f.events.Events:
+				if strings.HasPrefix(e, "Normal IssuerUpdated") && strings.Contains(e, want) {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("waited in vain for %s; log:\n%s", want, f.log)
+			}
+		}
+	}
+	next := t.TempDir()
+	identitytest.NewCA(t, "second", end, root).Write(t, next, "crt.pem", "key.pem")
+	if err := os.Rename(dir, dir+"-old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(next, dir); err != nil {
+		t.Fatal(err)
+	}
+	updated("second")
+	identitytest.NewCA(t, "third", end, root).Write(t, dir, "crt.pem", "key.pem")
+	updated("third")
+}
+
 // busyReviewer answers as an API server that sends away what is too much.
 type busyReviewer struct {
 	identitytest.Reviewer

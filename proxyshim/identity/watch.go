@@ -37,6 +37,15 @@ func (s *Service) newWatch() *watch {
 	return &watch{}
 }
 
+// renew watches the directory that has the name now: the one that was watched
+// may have been moved or deleted.
+func (w *watch) renew(dir string) {
+	if w.watcher != nil {
+		// If there is none, the regular look at the files says so.
+		_ = w.watcher.Add(dir)
+	}
+}
+
 func (w *watch) close() {
 	if w.watcher != nil {
 		w.watcher.Close()
@@ -66,6 +75,8 @@ func (s *Service) follow(ctx context.Context, w *watch) {
 				s.config.Log.Warn("cannot renew the issuer", "error", err)
 			}
 		}
+		// Watched before it is read, as at the start.
+		w.renew(s.config.Files.issuerDir())
 		s.reload()
 	}
 }
