@@ -3,6 +3,7 @@
 # calls the one through the other while the policy changes. PROXY is the proxy's
 # command line.
 set -eu
+command -v curl >/dev/null || { echo 'curl is needed' >&2; exit 1; }
 PROXY=${PROXY:-local-proxy proxy}
 pids=
 trap 'kill $pids 2>/dev/null' EXIT

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Asks the control plane three times, as the proxy of mesh/client-0.
 set -eu
+command -v curl >/dev/null || { echo 'curl is needed' >&2; exit 1; }
 eval "$(linkerd-lite proxy-env mesh/client-0)"
 
 echo '== by mutual TLS'
