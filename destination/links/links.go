@@ -36,7 +36,7 @@ type Config struct {
 // Links are the linked clusters.
 //
 // Each Secret starts an attempt that is repeated until the cluster's API
-// server lets itself be watched; from then on Lookup finds the cluster. A
+// server lets itself be watched; once all its objects are here, Lookup finds the cluster. A
 // Secret that is changed or deleted ends the link; a changed one starts another.
 type Links struct {
 	config Config
@@ -240,23 +240,32 @@ func (l *Links) keep(ctx context.Context, a *attempt, config *rest.Config, log *
 	}
 	defer st.UnregisterMetrics()
 	graph := view.NewGraph(st)
-
-	l.mu.Lock()
-	if ctx.Err() == nil {
-		a.link = &destination.Link{
-			Cluster:       a.credentials.cluster,
-			TrustDomain:   a.credentials.trustDomain,
-			ClusterDomain: a.credentials.clusterDomain,
-			State:         st,
-			Graph:         graph,
-		}
-		close(l.changed)
-		l.changed = make(chan struct{})
-	}
-	l.mu.Unlock()
-
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return st.Run(ctx, config, func() { log.Info("cluster is linked") }) })
-	group.Go(func() error { return graph.Run(ctx) })
+	group, watching := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return st.Run(watching, config, func() {
+			// Not earlier: a client takes the first message of a stream for all there is.
+			l.publish(ctx, a, &destination.Link{
+				Cluster:       a.credentials.cluster,
+				TrustDomain:   a.credentials.trustDomain,
+				ClusterDomain: a.credentials.clusterDomain,
+				State:         st,
+				Graph:         graph,
+			})
+			log.Info("cluster is linked")
+		})
+	})
+	group.Go(func() error { return graph.Run(watching) })
 	return group.Wait()
+}
+
+// publish lets Lookup find the link of an attempt that has not ended.
+func (l *Links) publish(ctx context.Context, a *attempt, link *destination.Link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	a.link = link
+	close(l.changed)
+	l.changed = make(chan struct{})
 }

@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,36 +79,42 @@ func TestWanted(t *testing.T) {
 }
 
 // emptyCluster is an API server with no objects; it may refuse to list pods.
-func emptyCluster(t *testing.T, refuse func() bool) []byte {
+// Requests about resources wait for hold, if there is one.
+func emptyCluster(t *testing.T, refuse func() bool, hold <-chan struct{}) []byte {
 	t.Helper()
+	kinds := map[string][2]string{
+		"pods": {"Pod", "v1"}, "services": {"Service", "v1"}, "endpointslices": {"EndpointSlice", "discovery.k8s.io/v1"},
+		"servers": {"Server", "policy.linkerd.io/v1beta3"}, "replicasets": {"ReplicaSet", "apps/v1"},
+		"customresourcedefinitions": {"CustomResourceDefinition", "apiextensions.k8s.io/v1"},
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refuse() {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
-		if r.URL.Query().Get("watch") != "" {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusOK)
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-			return
+		kind := kinds[path.Base(r.URL.Path)]
+		if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
+			kind = [2]string{"PartialObjectMetadata", "meta.k8s.io/v1"}
 		}
 		w.Header().Set("Content-Type", "application/json")
-		kind, version := "List", "v1"
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/pods"):
-			kind = "PodList"
-		case strings.HasSuffix(r.URL.Path, "/services"):
-			kind = "ServiceList"
-		case strings.HasSuffix(r.URL.Path, "/endpointslices"):
-			kind, version = "EndpointSliceList", "discovery.k8s.io/v1"
-		case strings.HasSuffix(r.URL.Path, "/servers"):
-			kind, version = "ServerList", "policy.linkerd.io/v1beta3"
+		metadata := map[string]any{"resourceVersion": "1"}
+		if r.URL.Query().Get("watch") == "" {
+			_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind[0] + "List", "apiVersion": kind[1], "metadata": metadata, "items": []any{}})
+			return
 		}
-		if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
-			kind, version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		if hold != nil {
+			select {
+			case <-hold:
+			case <-r.Context().Done():
+				return
+			}
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": version, "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
+		metadata["annotations"] = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{"kind": kind[0], "apiVersion": kind[1], "metadata": metadata}})
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
 	}))
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -147,7 +156,7 @@ func TestLinksFollowSecrets(t *testing.T) {
 			<-changed
 		}
 	}
-	kubeconfig := emptyCluster(t, func() bool { return false })
+	kubeconfig := emptyCluster(t, func() bool { return false }, nil)
 	state.Put(st, state.Secrets, secret("a", "east", kubeconfig))
 	first, unlinked := linked()
 	if first.TrustDomain != "td" || first.ClusterDomain != "cd" {
@@ -173,10 +182,52 @@ func TestLinksFollowSecrets(t *testing.T) {
 	}
 }
 
+// A cluster is linked once all its objects are here, and not before: the first
+// message of a stream is taken for all there is.
+func TestLinkWaitsForObjects(t *testing.T) {
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: []*state.KindInfo{&state.Secrets.KindInfo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.MarkSynced()
+	l, err := New(Config{State: st, EndpointSlices: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	hold, asked := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(asked) })
+	requests := atomic.Int32{}
+	kubeconfig := emptyCluster(t, func() bool {
+		// Two requests of the probe, then one per kind and one about definitions.
+		if requests.Add(1) == 8 {
+			once()
+		}
+		return false
+	}, hold)
+	state.Put(st, state.Secrets, secret("a", "east", kubeconfig))
+	<-asked
+	link, changed := l.Lookup("east")
+	if link != nil {
+		t.Error("linked without objects")
+	}
+	close(hold)
+	<-changed
+	if link, _ := l.Lookup("east"); link == nil {
+		t.Error("not linked with objects")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // D 3.4: a cluster that refuses to list pods is not linked, until it does.
 func TestProbe(t *testing.T) {
 	refuse := true
-	config, err := clientcmd.RESTConfigFromKubeConfig(emptyCluster(t, func() bool { return refuse }))
+	config, err := clientcmd.RESTConfigFromKubeConfig(emptyCluster(t, func() bool { return refuse }, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
