@@ -104,7 +104,12 @@ func (c *Config) setDefaults() {
 // CheckDirs says what is wrong with directories that are to be watched, before
 // anything is started for them.
 func CheckDirs(dirs []string) error {
-	for _, dir := range dirs {
+	for n, dir := range dirs {
+		for _, other := range dirs[:n] {
+			if filepath.Clean(other) == filepath.Clean(dir) {
+				return fmt.Errorf("manifest directory %s: named twice", dir)
+			}
+		}
 		info, err := os.Stat(dir)
 		if err != nil {
 			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))

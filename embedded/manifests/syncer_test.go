@@ -254,15 +254,20 @@ func TestNoDirs(t *testing.T) {
 func TestCheckDirs(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "x.txt"), nil, 0o644))
-	tests := []struct{ name, path, want string }{
-		{"directory", dir, ""},
-		{"missing", filepath.Join(dir, "no"), "manifest directory DIR/no: no such file or directory"},
-		{"other file", filepath.Join(dir, "x.txt"), "manifest directory DIR/x.txt: neither a directory nor a .yaml, .yml or .json file"},
+	tests := []struct {
+		name  string
+		paths []string
+		want  string
+	}{
+		{"directory", []string{dir}, ""},
+		{"twice", []string{dir, dir + "/."}, "manifest directory DIR/.: named twice"},
+		{"missing", []string{filepath.Join(dir, "no")}, "manifest directory DIR/no: no such file or directory"},
+		{"other file", []string{filepath.Join(dir, "x.txt")}, "manifest directory DIR/x.txt: neither a directory nor a .yaml, .yml or .json file"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := ""
-			if err := CheckDirs([]string{test.path}); err != nil {
+			if err := CheckDirs(test.paths); err != nil {
 				got = strings.ReplaceAll(err.Error(), dir, "DIR")
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -5,12 +5,125 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
+
+const (
+	instanceStart = time.Minute
+	// leakWait is how long goroutines have to end; etcd lets requests run for 7 s.
+	leakWait = 10 * time.Second
+)
+
+// running is an instance in the test's process.
+type running struct {
+	*instance
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func startRunning(t *testing.T, args ...string) *running {
+	t.Helper()
+	var options clusterOptions
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	options.addFlags(flags)
+	if err := flags.Parse(append([]string{"--ephemeral", "--random-ports"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := options.complete(); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	captureLibraryLogs(log)
+	ctx, cancel := context.WithCancel(context.Background())
+	i, err := newInstance(ctx, &options, log, io.Discard, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{instance: i, stop: cancel, ended: make(chan error, 1)}
+	go func() { r.ended <- i.run(ctx) }()
+	return r
+}
+
+func (r *running) wait(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	select {
+	case <-r.supervisor.Ready():
+	case err := <-r.ended:
+		t.Fatalf("ended before it was ready: %v", err)
+	case <-time.After(instanceStart):
+		t.Fatalf("not ready after %v: %v", instanceStart, r.supervisor.Status())
+	}
+	client, err := kubernetes.NewForConfig(r.client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+	if err := r.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// B50, B51: instances in one process start and stop without regard to each
+// other, keep what they hold to themselves, and leave no goroutine.
+func TestInstancesInOneProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts clusters")
+	}
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	warm := startRunning(t)
+	warm.wait(t)
+	warm.end(t)
+	before := goleak.IgnoreCurrent()
+
+	first, second := startRunning(t), startRunning(t)
+	clients := []kubernetes.Interface{first.wait(t), second.wait(t)}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}
+	if _, err := clients[0].CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := clients[1].CoreV1().ConfigMaps("default").Get(t.Context(), "mine", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the other instance has the object, too: %v", err)
+	}
+	first.end(t)
+	third := startRunning(t)
+	clients[0] = third.wait(t)
+	for n, client := range clients {
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Errorf("after a stop and a start, instance %d: %v", n, err)
+		}
+	}
+	third.end(t)
+	second.end(t)
+
+	deadline := time.Now().Add(leakWait)
+	for {
+		err := goleak.Find(before)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines: %v", runtime.NumGoroutine(), err)
+		}
+	}
+}
 
 // A shim that dies ends the process: /ready says so first, and the last line
 // names it.
@@ -18,35 +131,13 @@ func TestShimDies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
-	var o clusterOptions
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.addFlags(flags)
-	if err := flags.Parse([]string{"--ephemeral", "--random-ports", "--without=controllers,kubelet,injector"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := o.complete(); err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	captureLibraryLogs(log)
-	i, err := newInstance(t.Context(), &o, log, io.Discard, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := startRunning(t, "--without=controllers,kubelet,injector")
 	defer func() {
 		if err := i.close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- i.run(ctx) }()
-	select {
-	case <-i.supervisor.Ready():
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	i.wait(t)
 	// ready is the status of /ready, 0 when nobody answers.
 	ready := func() int {
 		response, err := http.Get("http://" + i.info.Addresses["admin"] + "/ready")
@@ -67,7 +158,7 @@ func TestShimDies(t *testing.T) {
 	if said != http.StatusInternalServerError {
 		t.Errorf("/ready has status %d while all stops, want 500", said)
 	}
-	if err = <-ended; err == nil || !strings.HasPrefix(err.Error(), "core: proxy shim: port 8086: ") {
+	if err := <-i.ended; err == nil || !strings.HasPrefix(err.Error(), "core: proxy shim: port 8086: ") {
 		t.Errorf("the last line is %v", err)
 	}
 }

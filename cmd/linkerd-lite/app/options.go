@@ -104,6 +104,19 @@ func parsePrefixes(flag, value string) ([]netip.Prefix, error) {
 	return prefixes, nil
 }
 
+// parseRanges reads the ranges of a flag, where a single address is a mistake.
+func parseRanges(flag, value string) ([]netip.Prefix, error) {
+	var ranges []netip.Prefix
+	for text := range strings.SplitSeq(value, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("--%s=%s: %w", flag, value, err)
+		}
+		ranges = append(ranges, prefix.Masked())
+	}
+	return ranges, nil
+}
+
 // Parts that --without leaves out.
 const (
 	partControllers = "controllers"
@@ -182,11 +195,11 @@ func (o *clusterOptions) complete() error {
 	if o.ephemeral && o.dataDir != "" {
 		return fmt.Errorf("--ephemeral and --data-dir exclude each other")
 	}
-	if _, err := parsePrefixes("service-cidr", o.serviceCIDR); err != nil {
+	if _, err := parseRanges("service-cidr", o.serviceCIDR); err != nil {
 		return err
 	}
 	var err error
-	if o.podCIDRs, err = parsePrefixes("pod-cidr", o.podCIDR); err != nil {
+	if o.podCIDRs, err = parseRanges("pod-cidr", o.podCIDR); err != nil {
 		return err
 	}
 	for _, text := range o.nodeFlags {

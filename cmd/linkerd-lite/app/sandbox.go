@@ -31,7 +31,7 @@ before. For instance:
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var ranges []netip.Prefix
 			for flag, value := range map[string]string{"service-cidr": serviceCIDR, "pod-cidr": podCIDR} {
-				parsed, err := parsePrefixes(flag, value)
+				parsed, err := parseRanges(flag, value)
 				if err != nil {
 					return &exitError{code: exitUsage, err: err}
 				}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -20,6 +19,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
@@ -54,7 +54,7 @@ the cluster stops, and the exit code is COMMAND's.`,
 			if err := options.complete(); err != nil {
 				return &exitError{code: exitUsage, err: err}
 			}
-			if err := checkDirs(dirs); err != nil {
+			if err := manifests.CheckDirs(dirs); err != nil {
 				return err
 			}
 			log, err := logging.logger(cmd.ErrOrStderr())
@@ -83,35 +83,6 @@ the cluster stops, and the exit code is COMMAND's.`,
 	flags.BoolVar(&dryRun, "dry-run", false, "try the manifests with all webhooks against the running or a temporary instance, print the plan, and exit 1 if anything would fail")
 	flags.StringVarP(&output, "output", "o", "text", "text, or json for one object on standard output once ready")
 	return cmd
-}
-
-func checkDirs(dirs []string) error {
-	for n, dir := range dirs {
-		f, err := os.Open(dir)
-		if err != nil {
-			return fmt.Errorf("manifest directory: %w", err)
-		}
-		info, err := f.Stat()
-		if err == nil && info.IsDir() {
-			_, err = f.Readdirnames(1)
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-		}
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("manifest directory: %w", err)
-		}
-		if !info.IsDir() {
-			return fmt.Errorf("manifest directory: %s is not a directory", dir)
-		}
-		for _, other := range dirs[:n] {
-			if filepath.Clean(other) == filepath.Clean(dir) {
-				return fmt.Errorf("manifest directory %s is named twice", dir)
-			}
-		}
-	}
-	return nil
 }
 
 // up is one run of the command.
