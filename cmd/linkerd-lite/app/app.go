@@ -16,6 +16,8 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	// exitNotFound is a COMMAND that cannot be started, as for shells.
+	exitNotFound = 127
 	// exitSignal is added to the number of the signal that ended us.
 	exitSignal = 128
 )

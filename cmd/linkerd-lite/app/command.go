@@ -31,11 +31,15 @@ func (u *up) runCommand(ctx context.Context) error {
 	cmd := exec.Command(u.command[0], u.command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = u.stdin, u.stdout, u.stderr
 	cmd.Env = u.commandEnv()
-	if path, err := u.lookCommand(cmd.Env); err == nil {
-		cmd.Path, cmd.Err = path, nil
+	for _, pair := range cmd.Env {
+		if list, ok := strings.CutPrefix(pair, "PATH="); ok {
+			if path, err := lookCommand(u.command[0], list); err == nil {
+				cmd.Path, cmd.Err = path, nil
+			}
+		}
 	}
 	if err := cmd.Start(); err != nil {
-		return errors.Join(&exitError{code: 127, err: fmt.Errorf("starting COMMAND: %w", err)}, u.stopped())
+		return errors.Join(&exitError{code: exitNotFound, err: fmt.Errorf("starting COMMAND: %w", err)}, u.stopped())
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }()
@@ -122,20 +126,27 @@ func (u *up) commandEnv() []string {
 	return env
 }
 
-// lookCommand finds COMMAND on the PATH that it will have.
-func (u *up) lookCommand(env []string) (string, error) {
-	name := u.command[0]
-	if strings.ContainsRune(name, os.PathSeparator) {
-		return name, nil
+// checkCommand says that COMMAND cannot be started, before a cluster is.
+func checkCommand(name string) error {
+	path := os.Getenv("PATH")
+	if self, err := os.Executable(); err == nil {
+		path = filepath.Dir(self) + string(os.PathListSeparator) + path
 	}
-	for _, pair := range env {
-		if path, ok := strings.CutPrefix(pair, "PATH="); ok {
-			for _, dir := range filepath.SplitList(path) {
-				if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-					return found, nil
-				}
-			}
+	if _, err := lookCommand(name, path); err != nil {
+		return &exitError{code: exitNotFound, err: fmt.Errorf("COMMAND: %w", err)}
+	}
+	return nil
+}
+
+// lookCommand finds COMMAND on the PATH that it will have.
+func lookCommand(name, path string) (string, error) {
+	if strings.ContainsRune(name, os.PathSeparator) {
+		return exec.LookPath(name)
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return found, nil
 		}
 	}
-	return "", exec.ErrNotFound
+	return "", fmt.Errorf("%s: not found on the PATH", name)
 }

@@ -46,6 +46,9 @@ the cluster stops, and the exit code is COMMAND's.`,
 				if len(command) == 0 {
 					return &exitError{code: exitUsage, err: errors.New("no COMMAND after --")}
 				}
+				if err := checkCommand(command[0]); err != nil {
+					return err
+				}
 			}
 			if output != "text" && output != "json" {
 				return &exitError{code: exitUsage, err: fmt.Errorf("--output=%s: must be text or json", output)}
