@@ -21,6 +21,10 @@ import (
 // a parent (policy-inbound 8). Immutable.
 type route struct {
 	metav1.Object
+	// problem says why the present version cannot be used. The route is then
+	// the last one that could, or attached to nothing.
+	problem string
+
 	group, kind string
 	created     time.Time
 	// servers are the index keys of the Servers that the route is attached to.
@@ -52,7 +56,7 @@ func (f *former) formHTTP(group string, source metav1.Object, spec gatewayv1.HTT
 	for i, rule := range spec.Rules {
 		converted, err := httpRule(rule, group == apis.Group)
 		if err != nil {
-			return unusable(f, "HTTPRoute."+group, source, fmt.Errorf("spec.rules[%d].%w", i, err), previous)
+			return f.unusableRoute("HTTPRoute."+group, source, fmt.Errorf("spec.rules[%d].%w", i, err), previous)
 		}
 		out.http.Rules = append(out.http.Rules, converted)
 	}
@@ -68,11 +72,29 @@ func (f *former) formGRPCRoute(source *gatewayv1.GRPCRoute, previous *route) *ro
 	for i, rule := range source.Spec.Rules {
 		converted, err := grpcRule(rule)
 		if err != nil {
-			return unusable(f, "GRPCRoute", source, fmt.Errorf("spec.rules[%d].%w", i, err), previous)
+			return f.unusableRoute("GRPCRoute", source, fmt.Errorf("spec.rules[%d].%w", i, err), previous)
 		}
 		out.grpc.Rules = append(out.grpc.Rules, converted)
 	}
 	return out
+}
+
+// unusableRoute is unusable for a route, whose status is written once it is
+// there: what is wrong is said once, and again only when something else is.
+func (f *former) unusableRoute(kind string, source metav1.Object, err error, previous *route) *route {
+	if previous != nil && previous.GetUID() == source.GetUID() && previous.problem == err.Error() {
+		return previous
+	}
+	if previous != nil && previous.http == nil && previous.grpc == nil {
+		previous = nil // that one could not be used either
+	}
+	kept := &route{Object: source}
+	if last := unusable(f, kind, source, err, previous); last != nil {
+		copied := *last
+		kept = &copied
+	}
+	kept.problem = err.Error()
+	return kept
 }
 
 // newRoute returns a route without its message, nil when it has no Server for

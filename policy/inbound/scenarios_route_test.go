@@ -123,6 +123,12 @@ func TestRoutes(t *testing.T) {
 				if lines := c.log.lines("ns/metrics-route", "cannot be used"); len(lines) != i+1 {
 					t.Errorf("%d warnings after %d versions: %q", len(lines), i+1, lines)
 				}
+				// Its status is written, once or more.
+				c.apply(strings.Replace(gateway, "method: GET}]", "method: GET}], filters: ["+filter+"]", 1), strings.Replace(gateway, "method: GET}]", "method: GET}], filters: ["+filter+"]", 1)+acceptedByAdmin)
+				w.quiet()
+				if lines := c.log.lines("ns/metrics-route", "cannot be used"); len(lines) != i+1 {
+					t.Errorf("the status made new warnings: %q", lines)
+				}
 			}
 		}},
 		"P117 P118 a gRPC Server": {run: func(t *testing.T, c *cluster) {
