@@ -122,28 +122,39 @@ endpoints: [{addresses: [10.1.1.1], conditions: {ready: true}}]`); err != nil {
 		// So many share the processor with each other and with the client here.
 		{"all at once", 200, 1},
 	} {
-		before := webhookDurations(t, config)
-		var group errgroup.Group
-		group.SetLimit(round.limit)
-		began := time.Now()
-		for n := range 100 {
-			name := fmt.Sprintf("web-%d-%d", round.limit, n)
-			group.Go(func() error {
-				return apply(profiles, "ServiceProfile", name+".default.svc.cluster.local", `{routes: [{name: r, condition: {method: GET}}]}`)
-			})
-			group.Go(func() error {
-				return apply(servers, "Server", name, `{podSelector: {matchLabels: {app: `+name+`}}, port: 80}`)
-			})
-		}
-		if err := group.Wait(); err != nil {
-			t.Fatalf("%s: %v", round.name, err)
-		}
-		took := time.Since(began)
-		after := webhookDurations(t, config)
-		calls, quick := after[math.Inf(1)]-before[math.Inf(1)], after[round.within]-before[round.within]
-		t.Logf("%s: %d calls in %v, durations by upper bound in seconds: before %v, after %v", round.name, calls, took, before, after)
-		if calls != 200 || (calls-quick)*100 > calls*uint64(slowness()) {
-			t.Errorf("%s: of %d calls %d took more than %v s", round.name, calls, calls-quick, round.within)
+		// Other work on the machine may spoil a try, not all of them.
+		const tries = 4
+		for try := 1; ; try++ {
+			before := webhookDurations(t, config)
+			var group errgroup.Group
+			group.SetLimit(round.limit)
+			began := time.Now()
+			for n := range 100 {
+				name := fmt.Sprintf("web-%d-%d-%d", round.limit, try, n)
+				group.Go(func() error {
+					return apply(profiles, "ServiceProfile", name+".default.svc.cluster.local", `{routes: [{name: r, condition: {method: GET}}]}`)
+				})
+				group.Go(func() error {
+					return apply(servers, "Server", name, `{podSelector: {matchLabels: {app: `+name+`}}, port: 80}`)
+				})
+			}
+			if err := group.Wait(); err != nil {
+				t.Fatalf("%s: %v", round.name, err)
+			}
+			took := time.Since(began)
+			after := webhookDurations(t, config)
+			calls, quick := after[math.Inf(1)]-before[math.Inf(1)], after[round.within]-before[round.within]
+			t.Logf("%s: %d calls in %v, durations by upper bound in seconds: before %v, after %v", round.name, calls, took, before, after)
+			if calls != 200 {
+				t.Errorf("%s: %d calls of webhooks, want 200", round.name, calls)
+			}
+			if (calls-quick)*100 <= calls*uint64(slowness()) {
+				break
+			}
+			if try == tries {
+				t.Errorf("%s: of %d calls %d took more than %v s, at the last of %d tries", round.name, calls, calls-quick, round.within, tries)
+				break
+			}
 		}
 	}
 	// It fails closed, and says why: what the check denies is not stored under load either.
