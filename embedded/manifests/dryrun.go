@@ -60,7 +60,8 @@ func (s *Syncer) try(ctx context.Context, sc *scan, plan *Plan, scratch bool) er
 }
 
 func inOrder(steps []Step) []Step {
-	slices.SortFunc(steps, func(a, b Step) int {
+	// Stable, as elsewhere: each algorithm is kept once per type it sorts.
+	slices.SortStableFunc(steps, func(a, b Step) int {
 		if d := wave(a.Object) - wave(b.Object); d != 0 {
 			return d
 		}

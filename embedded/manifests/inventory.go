@@ -115,7 +115,10 @@ func (inv *inventory) save() error {
 	if !inv.dirty || inv.path == "" {
 		return nil
 	}
-	records := slices.SortedFunc(maps.Values(inv.records), func(a, b Record) int { return compareKeys(a.Key, b.Key) })
+	var records []Record
+	for _, key := range slices.SortedFunc(maps.Keys(inv.records), compareKeys) {
+		records = append(records, inv.records[key])
+	}
 	data, err := json.Marshal(inventoryFile{Format: inventoryFormat, Cluster: inv.cluster, Objects: records})
 	if err != nil {
 		return fmt.Errorf("encode inventory of applied manifests: %w", err)
