@@ -259,7 +259,8 @@ func (k *Keeper) awaitServing(ctx context.Context, crd *apiextensionsv1.CustomRe
 		}
 		path := []string{"/apis", crd.Spec.Group, version.Name, crd.Spec.Names.Plural}
 		return wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-			err := k.rest.Get().AbsPath(path...).Param("limit", "1").SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Error()
+			// Too early, the API server asks to come back in a second or five: the client would obey.
+			err := k.rest.Get().MaxRetries(0).AbsPath(path...).Param("limit", "1").SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Error()
 			if apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) {
 				return false, nil
 			}
