@@ -83,8 +83,11 @@ func newDiagnosticsEndpointsCommand(dial connector) *cobra.Command {
 // collectEndpoints opens a Get stream per authority and returns what their Add
 // messages hold, sorted. Removes are not subtracted, as in Linkerd's command.
 func collectEndpoints(ctx context.Context, client destination.DestinationClient, authorities []string, token string) ([]endpoint, error) {
-	ctx, cancel := context.WithTimeout(ctx, collectLimit)
+	// The limit is ours alone: a deadline would go to the server too, which may
+	// then end the streams with an error a moment before it is over here.
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	limit := time.After(collectLimit)
 	type message struct {
 		stream int
 		update *destination.Update
@@ -120,7 +123,7 @@ func collectEndpoints(ctx context.Context, client destination.DestinationClient,
 			case m.err == nil:
 				addEndpoints(found, m.update.GetAdd())
 			case ctx.Err() != nil:
-				return sortEndpoints(found), nil
+				return nil, ctx.Err()
 			case !errors.Is(m.err, io.EOF):
 				return nil, destinationError(m.err)
 			}
@@ -130,8 +133,10 @@ func collectEndpoints(ctx context.Context, client destination.DestinationClient,
 			}
 		case <-quiet:
 			return sortEndpoints(found), nil
-		case <-ctx.Done():
+		case <-limit:
 			return sortEndpoints(found), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
 }
