@@ -2,7 +2,7 @@ package manifests
 
 import (
 	"cmp"
-	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -20,20 +20,22 @@ type Fault struct {
 
 // Error is "file:line: object: message".
 func (f Fault) Error() string {
-	var b strings.Builder
-	if f.File != "" {
-		b.WriteString(f.File)
-		if f.Line > 0 {
-			fmt.Fprintf(&b, ":%d", f.Line)
-		}
-		b.WriteString(": ")
+	if where := f.Where(); where != "" {
+		return where + ": " + f.Message
 	}
-	if f.Object != "" {
-		b.WriteString(f.Object)
-		b.WriteString(": ")
+	return f.Message
+}
+
+// Where is "file:line: object", as far as they are known.
+func (f Fault) Where() string {
+	file := f.File
+	if file != "" && f.Line > 0 {
+		file += ":" + strconv.Itoa(f.Line)
 	}
-	b.WriteString(f.Message)
-	return b.String()
+	if file != "" && f.Object != "" {
+		return file + ": " + f.Object
+	}
+	return file + f.Object
 }
 
 func compareFaults(a, b Fault) int {
