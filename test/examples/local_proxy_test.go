@@ -21,30 +21,20 @@ func (u *user) ordinary() {
 		return
 	}
 	u.as = &syscall.Credential{Uid: nobody, Gid: nobody}
-	paths := []string{bin, u.dir}
-	for _, pair := range u.env {
-		if name, value, _ := strings.Cut(pair, "="); name == "HOME" || strings.HasPrefix(name, "XDG_") {
-			paths = append(paths, value)
-		}
-	}
-	for _, path := range paths {
+	for _, path := range append(u.own, bin) {
 		// Directories of tests are their owner's alone.
-		for dir := filepath.Dir(path); strings.HasPrefix(dir, os.TempDir()+string(filepath.Separator)); dir = filepath.Dir(dir) {
+		for dir := path; strings.HasPrefix(dir, os.TempDir()+string(filepath.Separator)); dir = filepath.Dir(dir) {
 			if err := os.Chmod(dir, 0o711); err != nil {
 				u.t.Fatal(err)
 			}
 		}
-		if path == bin {
-			if err := os.Chmod(path, 0o711); err != nil {
-				u.t.Fatal(err)
-			}
-			continue
-		}
+	}
+	for _, path := range u.own {
 		if err := filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			return os.Chown(path, nobody, nobody)
+			return os.Lchown(path, nobody, nobody)
 		}); err != nil {
 			u.t.Fatal(err)
 		}

@@ -81,6 +81,8 @@ type user struct {
 	t   *testing.T
 	dir string
 	env []string
+	// own are their directories.
+	own []string
 	// as is who they are, if not who runs the test.
 	as *syscall.Credential
 }
@@ -88,11 +90,13 @@ type user struct {
 func newUser(t *testing.T, dir string) *user {
 	env := slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
-		return strings.HasPrefix(name, "LINKERD_LITE_") || name == "KUBECONFIG" || name == "PATH"
+		return strings.HasPrefix(name, "LINKERD_LITE_") || name == "KUBECONFIG" || name == "PATH" ||
+			name == "HOME" || strings.HasPrefix(name, "XDG_")
 	})
-	return &user{t: t, dir: dir, env: append(env,
+	home, state, runtime := t.TempDir(), t.TempDir(), t.TempDir()
+	return &user{t: t, dir: dir, own: []string{dir, home, state, runtime}, env: append(env,
 		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
-		"HOME="+t.TempDir(), "XDG_STATE_HOME="+t.TempDir(), "XDG_RUNTIME_DIR="+t.TempDir())}
+		"HOME="+home, "XDG_STATE_HOME="+state, "XDG_RUNTIME_DIR="+runtime)}
 }
 
 func (u *user) command(ctx context.Context, name string, args ...string) *exec.Cmd {

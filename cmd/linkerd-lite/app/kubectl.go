@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,7 +37,9 @@ func newKubectlCommand() *cobra.Command {
 				return err
 			}
 			flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)
-			flags.KubeConfig = &info.Kubeconfig
+			// The user's ~/.kube is for their own clusters.
+			cache := filepath.Join(info.DataDir, "kubectl-cache")
+			flags.KubeConfig, flags.CacheDir = &info.Kubeconfig, &cache
 			// kubectl prints errors and exits by itself where it runs alone.
 			root := kubectl.NewKubectlCommand(kubectl.KubectlOptions{
 				ConfigFlags: flags,
