@@ -3,7 +3,7 @@ package e2e
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/test/recorded"
@@ -24,44 +24,71 @@ func TestSelectorFlips(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		service := func(colour string) string {
-			return "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {colour: " + colour + "}, ports: [{port: 80, targetPort: 8080}]}\n"
+		service := func(name, colour string) string {
+			return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + "}\nspec: {selector: {colour: " + colour + "}, ports: [{port: 80, targetPort: 8080}]}\n"
 		}
-		apply(service("blue"))
+		apply(service("web", "blue"))
+		apply(service("next", "green"))
 		for _, colour := range []string{"blue", "green"} {
 			apply("apiVersion: v1\nkind: Pod\nmetadata: {name: " + colour + ", labels: {colour: " + colour + "}}\nspec: {containers: [{name: app, image: app}]}\n")
 		}
-		client := destination.NewDestinationClient(p.conns["destination"])
-		stream, err := client.Get(t.Context(), &destination.GetDestination{Path: "web.flip.svc.cluster.local:80"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		held := map[string]string{}
-		// step takes one message and returns the pods that the client holds then.
-		step := func() map[string]bool {
-			u, err := stream.Recv()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, w := range u.GetAdd().GetAddrs() {
-				held[recorded.Render(w.GetAddr().ProtoReflect()).(string)] = w.GetMetricLabels()["pod"]
-			}
-			for _, a := range u.GetRemove().GetAddrs() {
-				delete(held, recorded.Render(a.ProtoReflect()).(string))
-			}
-			pods := map[string]bool{}
-			for _, pod := range held {
-				pods[pod] = true
-			}
-			return pods
-		}
-		for pods := step(); !cmp.Equal(pods, map[string]bool{"blue": true}); pods = step() {
-		}
-		apply(service("green"))
-		for pods := step(); !cmp.Equal(pods, map[string]bool{"green": true}); pods = step() {
-			if len(pods) == 0 {
+		// A flip to Pods that are not ready would leave the Service without any.
+		holding(t, p, "next").until("green")
+		web := holding(t, p, "web")
+		web.until("blue")
+		apply(service("web", "green"))
+		for !web.only("green") {
+			if web.step(); len(web.pods) == 0 {
 				t.Fatal("for a moment the client holds nothing")
 			}
 		}
 	})
+}
+
+// holder is a client of Get that knows which Pods it holds.
+type holder struct {
+	t      *testing.T
+	stream grpc.ServerStreamingClient[destination.Update]
+	// pods are names by address.
+	pods map[string]string
+}
+
+func holding(t *testing.T, p *player, service string) *holder {
+	t.Helper()
+	stream, err := destination.NewDestinationClient(p.conns["destination"]).Get(t.Context(), &destination.GetDestination{Path: service + "." + p.namespace + ".svc.cluster.local:80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &holder{t: t, stream: stream, pods: map[string]string{}}
+}
+
+// step takes one message.
+func (h *holder) step() {
+	h.t.Helper()
+	u, err := h.stream.Recv()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, w := range u.GetAdd().GetAddrs() {
+		h.pods[recorded.Render(w.GetAddr().ProtoReflect()).(string)] = w.GetMetricLabels()["pod"]
+	}
+	for _, a := range u.GetRemove().GetAddrs() {
+		delete(h.pods, recorded.Render(a.ProtoReflect()).(string))
+	}
+}
+
+func (h *holder) only(pod string) bool {
+	for _, name := range h.pods {
+		if name != pod {
+			return false
+		}
+	}
+	return len(h.pods) > 0
+}
+
+func (h *holder) until(pod string) {
+	h.t.Helper()
+	for !h.only(pod) {
+		h.step()
+	}
 }
