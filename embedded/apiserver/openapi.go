@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -213,7 +212,7 @@ type background struct {
 	mutex   sync.Mutex
 	ctx     context.Context
 	cancel  context.CancelFunc
-	running errgroup.Group
+	running sync.WaitGroup
 }
 
 func newBackground(ctx context.Context) *background {
@@ -228,7 +227,7 @@ func (b *background) run(f func(context.Context)) {
 	if b.ctx.Err() != nil {
 		return
 	}
-	b.running.Go(func() error { f(b.ctx); return nil })
+	b.running.Go(func() { f(b.ctx) })
 }
 
 // stop ends all and waits for them.

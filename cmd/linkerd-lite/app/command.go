@@ -31,12 +31,8 @@ func (u *up) runCommand(ctx context.Context) error {
 	cmd := exec.Command(u.command[0], u.command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = u.stdin, u.stdout, u.stderr
 	cmd.Env = u.commandEnv()
-	for _, pair := range cmd.Env {
-		if list, ok := strings.CutPrefix(pair, "PATH="); ok {
-			if path, err := lookCommand(u.command[0], list); err == nil {
-				cmd.Path, cmd.Err = path, nil
-			}
-		}
+	if path, err := lookCommand(u.command[0]); err == nil {
+		cmd.Path, cmd.Err = path, nil
 	}
 	if err := cmd.Start(); err != nil {
 		return errors.Join(&exitError{code: exitNotFound, err: fmt.Errorf("starting COMMAND: %w", err)}, u.stopped())
@@ -108,11 +104,8 @@ func (u *up) commandEnv() []string {
 			set[name] = address
 		}
 	}
-	if self, err := os.Executable(); err == nil {
-		set["PATH"] = filepath.Dir(self)
-		if path := os.Getenv("PATH"); path != "" {
-			set["PATH"] += string(os.PathListSeparator) + path
-		}
+	if path := commandPath(); path != "" {
+		set["PATH"] = path
 	}
 	var env []string
 	for _, pair := range os.Environ() {
@@ -128,22 +121,31 @@ func (u *up) commandEnv() []string {
 
 // checkCommand says that COMMAND cannot be started, before a cluster is.
 func checkCommand(name string) error {
-	path := os.Getenv("PATH")
-	if self, err := os.Executable(); err == nil {
-		path = filepath.Dir(self) + string(os.PathListSeparator) + path
-	}
-	if _, err := lookCommand(name, path); err != nil {
+	if _, err := lookCommand(name); err != nil {
 		return &exitError{code: exitNotFound, err: fmt.Errorf("COMMAND: %w", err)}
 	}
 	return nil
 }
 
-// lookCommand finds COMMAND on the PATH that it will have.
-func lookCommand(name, path string) (string, error) {
+// commandPath is the PATH that COMMAND has: this program's directory comes first.
+func commandPath() string {
+	path := os.Getenv("PATH")
+	self, err := os.Executable()
+	switch {
+	case err != nil:
+		return path
+	case path == "":
+		return filepath.Dir(self)
+	}
+	return filepath.Dir(self) + string(os.PathListSeparator) + path
+}
+
+// lookCommand finds COMMAND on its PATH.
+func lookCommand(name string) (string, error) {
 	if strings.ContainsRune(name, os.PathSeparator) {
 		return exec.LookPath(name)
 	}
-	for _, dir := range filepath.SplitList(path) {
+	for _, dir := range filepath.SplitList(commandPath()) {
 		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return found, nil
 		}

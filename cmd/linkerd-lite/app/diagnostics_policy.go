@@ -1,7 +1,6 @@
 package app
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -118,11 +117,8 @@ func policyWriter(format string) (func(out io.Writer, answer any) error, error) 
 
 // writeYAML writes what writeJSON does as YAML, with sorted keys.
 func writeYAML(out io.Writer, value any) error {
-	text, err := json.Marshal(value)
+	text, err := yaml.Marshal(value)
 	if err != nil {
-		return err
-	}
-	if text, err = yaml.JSONToYAML(text); err != nil {
 		return err
 	}
 	_, err = out.Write(text)

@@ -1,13 +1,12 @@
 package app
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	kubectlversion "k8s.io/kubectl/pkg/cmd/version"
-	"sigs.k8s.io/yaml"
 
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
@@ -42,26 +41,19 @@ func replaceVersion(root *cobra.Command, flags *genericclioptions.ConfigFlags) {
 }
 
 func printVersion(cmd *cobra.Command, version kubectlversion.Version, output string) error {
-	var data []byte
-	var err error
+	out := cmd.OutOrStdout()
 	switch output {
 	case "":
 		text := fmt.Sprintf("Client Version: %s\n", version.ClientVersion.GitVersion)
 		if version.ServerVersion != nil {
 			text += fmt.Sprintf("Server Version: %s\n", version.ServerVersion.GitVersion)
 		}
-		data = []byte(text)
-	case "json":
-		data, err = json.MarshalIndent(&version, "", "  ")
-		data = append(data, '\n')
-	case "yaml":
-		data, err = yaml.Marshal(&version)
-	default:
-		err = fmt.Errorf("--output must be 'yaml' or 'json'")
-	}
-	if err != nil {
+		_, err := io.WriteString(out, text)
 		return err
+	case "json":
+		return writeJSON(out, &version)
+	case "yaml":
+		return writeYAML(out, &version)
 	}
-	_, err = cmd.OutOrStdout().Write(data)
-	return err
+	return fmt.Errorf("--output must be 'yaml' or 'json'")
 }

@@ -35,7 +35,7 @@ type settler struct {
 func (s *settler) run(ctx context.Context) error {
 	deadline := time.Now().Add(settleTimeout)
 	for {
-		waiting, err := s.waiting(ctx)
+		waiting, workload, err := s.waiting(ctx)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (s *settler) run(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			s.warn("not settled after %s: %s\n", settleTimeout, waiting)
+			s.warn("not settled after %s: %s%s\n", settleTimeout, waiting, s.reason(ctx, workload))
 			return nil
 		}
 		select {
@@ -54,13 +54,21 @@ func (s *settler) run(ctx context.Context) error {
 	}
 }
 
-// waiting names something that has not settled, or returns "".
-func (s *settler) waiting(ctx context.Context) (string, error) {
+// waiting names something that has not settled, or returns "". If that is a
+// workload it is returned too.
+func (s *settler) waiting(ctx context.Context) (string, metav1.Object, error) {
 	if s.waitWorkloads {
-		if name, err := s.unavailable(ctx); name != "" || err != nil {
-			return name, err
+		if name, workload, err := s.unavailable(ctx); name != "" || err != nil {
+			return name, workload, err
 		}
 	}
+	name, err := s.unseen(ctx)
+	return name, nil, err
+}
+
+// unseen names something that has no slice yet, or that our own State has not
+// seen yet.
+func (s *settler) unseen(ctx context.Context) (string, error) {
 	options := metav1.ListOptions{ResourceVersion: ""}
 	pods, err := s.client.CoreV1().Pods("").List(ctx, options)
 	if err != nil {
@@ -113,37 +121,37 @@ func (s *settler) seen(group, kind string, object metav1.Object) bool {
 }
 
 // unavailable names a workload that is not available yet.
-func (s *settler) unavailable(ctx context.Context) (string, error) {
+func (s *settler) unavailable(ctx context.Context) (string, metav1.Object, error) {
 	deployments, err := s.client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", fmt.Errorf("waiting for workloads: %w", err)
+		return "", nil, fmt.Errorf("waiting for workloads: %w", err)
 	}
 	for i := range deployments.Items {
 		if d := &deployments.Items[i]; !deploymentAvailable(d) {
-			return "Deployment " + name(d) + " is not available" + failure(d), nil
+			return "Deployment " + name(d) + " is not available", d, nil
 		}
 	}
 	sets, err := s.client.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", fmt.Errorf("waiting for workloads: %w", err)
+		return "", nil, fmt.Errorf("waiting for workloads: %w", err)
 	}
 	for i := range sets.Items {
 		d := &sets.Items[i]
 		if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas < replicas(d.Spec.Replicas) {
-			return "StatefulSet " + name(d) + " is not available" + s.refused(ctx, d), nil
+			return "StatefulSet " + name(d) + " is not available", d, nil
 		}
 	}
 	daemons, err := s.client.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return "", fmt.Errorf("waiting for workloads: %w", err)
+		return "", nil, fmt.Errorf("waiting for workloads: %w", err)
 	}
 	for i := range daemons.Items {
 		d := &daemons.Items[i]
 		if d.Status.ObservedGeneration < d.Generation || d.Status.NumberReady < d.Status.DesiredNumberScheduled {
-			return "DaemonSet " + name(d) + " is not available" + s.refused(ctx, d), nil
+			return "DaemonSet " + name(d) + " is not available", d, nil
 		}
 	}
-	return "", nil
+	return "", nil, nil
 }
 
 func deploymentAvailable(d *appsv1.Deployment) bool {
@@ -151,18 +159,20 @@ func deploymentAvailable(d *appsv1.Deployment) bool {
 	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas >= want && d.Status.AvailableReplicas >= want
 }
 
-// failure says why a Deployment gets no Pods, if its controller knows.
-func failure(d *appsv1.Deployment) string {
-	for _, condition := range d.Status.Conditions {
-		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
-			return ": " + condition.Message
-		}
+// reason says why a workload gets no Pods, if its controller knows: that of
+// Deployments says so in a condition, the others only in events.
+func (s *settler) reason(ctx context.Context, workload metav1.Object) string {
+	if workload == nil {
+		return ""
 	}
-	return ""
-}
-
-// refused is the same for workloads whose controllers only tell in events.
-func (s *settler) refused(ctx context.Context, workload metav1.Object) string {
+	if d, ok := workload.(*appsv1.Deployment); ok {
+		for _, condition := range d.Status.Conditions {
+			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+				return ": " + condition.Message
+			}
+		}
+		return ""
+	}
 	events, err := s.client.CoreV1().Events(workload.GetNamespace()).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.Set{"involvedObject.uid": string(workload.GetUID()), "type": corev1.EventTypeWarning}.String(),
 	})

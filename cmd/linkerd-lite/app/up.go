@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -210,9 +209,7 @@ func (u *up) announce() error {
 	}
 	u.printf("%-12s %s\n", "kubeconfig", info.Kubeconfig)
 	if u.json {
-		encoder := json.NewEncoder(u.stdout)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(info); err != nil {
+		if err := writeJSON(u.stdout, info); err != nil {
 			return fmt.Errorf("writing the description: %w", err)
 		}
 	}
