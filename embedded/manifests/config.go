@@ -18,7 +18,8 @@ const FieldManager = "linkerd-lite-manifests"
 
 // Problem is what a check of a part has to say about an object.
 type Problem struct {
-	// Field is a path such as spec.routes[0].condition, or empty.
+	// Field is a path such as spec.routes[0].condition, or empty. It tells the
+	// line; Message names it too.
 	Field string
 	// Message is shown to the user as it is.
 	Message string

@@ -39,7 +39,7 @@ func (s *Syncer) try(ctx context.Context, sc *scan, plan *Plan, scratch bool) er
 			applied = append(applied, step)
 			return
 		}
-		plan.Failed = append(plan.Failed, Fault{File: step.File, Line: fieldLine(step, r.field), Object: step.Object.String(), Message: r.message})
+		plan.Failed = append(plan.Failed, Fault{File: step.File, Line: fieldLine(step.path, step.Line, r.field), Object: step.Object.String(), Message: r.message})
 	})
 	plan.Apply = inOrder(applied)
 	var pruned []Step

@@ -180,7 +180,7 @@ func (s *Syncer) fail(o outcome, done *tally) {
 	now := s.cfg.now()
 	failed := failure{
 		hash: step.hash, line: step.Line, namespace: r.namespace, transient: r.transient,
-		fault: Fault{File: step.File, Line: fieldLine(step, r.field), Object: step.Object.String(), Message: r.message},
+		fault: Fault{File: step.File, Line: fieldLine(step.path, step.Line, r.field), Object: step.Object.String(), Message: r.message},
 		since: now,
 	}
 	if before.hash == failed.hash {

@@ -283,20 +283,21 @@ func ownFields(managed []metav1.ManagedFieldsEntry) string {
 	return ""
 }
 
-// fieldLine is the line of a field in the file of step, or of the object.
-func fieldLine(step Step, field string) int {
-	if step.Line == 0 || field == "" {
-		return step.Line
+// fieldLine is the line of a field of the object that begins on line of a file,
+// or line itself.
+func fieldLine(path string, line int, field string) int {
+	if line == 0 || field == "" {
+		return line
 	}
-	info, err := os.Stat(step.path)
+	info, err := os.Stat(path)
 	if err != nil || info.Size() > maxFile {
-		return step.Line
+		return line
 	}
-	data, err := os.ReadFile(step.path)
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return step.Line
+		return line
 	}
-	return locate(data, step.Line, field)
+	return locate(data, line, field)
 }
 
 type sinkKey struct{}

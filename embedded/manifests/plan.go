@@ -155,8 +155,10 @@ type state struct {
 	leaving map[Key]bool
 	// base are the objects that exist without the directory.
 	base map[Key]Base
-	// check is run on what is to be applied.
-	check func(*unstructured.Unstructured) []Problem
+	// check is run on what is to be applied, and fieldLine finds the line of a
+	// field in which it sees a problem, in the object that begins on line.
+	check     func(*unstructured.Unstructured) []Problem
+	fieldLine func(path string, line int, field string) int
 }
 
 // place is where an object is written.
@@ -302,6 +304,8 @@ func (p *Plan) decide(s state, at place, coming provided) {
 	}
 	refused := false
 	for _, problem := range s.check(at.object.Unstructured) {
+		shown := shown
+		shown.Line = s.fieldLine(at.source.Path, at.object.Line, problem.Field)
 		shown.Message = oneLine(problem.Message)
 		if problem.Warning {
 			p.Warnings = append(p.Warnings, shown)

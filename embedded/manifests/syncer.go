@@ -377,7 +377,7 @@ func (s *Syncer) state(ctx context.Context, sc *scan) state {
 			}
 			return ""
 		},
-		changed: sc.changed, leaving: s.leaving, base: s.base, check: s.cfg.Check,
+		changed: sc.changed, leaving: s.leaving, base: s.base, check: s.cfg.Check, fieldLine: fieldLine,
 	}
 }
 

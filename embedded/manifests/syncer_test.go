@@ -173,8 +173,8 @@ func TestCheck(t *testing.T) {
 	}
 	b.write("x.yaml", docs(cm("a", "bad"), cm("b", "odd")))
 	b.start()
-	b.prints("error: " + b.path("x.yaml") + ":1: ConfigMap ns/a: data.v is bad")
-	b.prints("warning: " + b.path("x.yaml") + ":9: ConfigMap ns/b: data.v is odd")
+	b.prints("error: " + b.path("x.yaml") + ":7: ConfigMap ns/a: data.v is bad")
+	b.prints("warning: " + b.path("x.yaml") + ":15: ConfigMap ns/b: data.v is odd")
 	b.data("b", "odd")
 	if b.api.get(configMap("a")) != nil {
 		t.Error("applied what the check refused")

@@ -3,17 +3,18 @@ package state
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 )
 
-// checkEnums refuses a route that uses a value of an enum which this version
+// checkValues refuses a route that uses a value of an enum which this version
 // of the Gateway API does not have: it says something that nobody here
 // understands, and so does not decode (B69, P311). The Gateway API's Go types
 // take any text. Linkerd's own types check theirs while they decode.
-func checkEnums(obj any) error {
+func checkValues(obj any) error {
 	switch route := obj.(type) {
 	case *gatewayv1.HTTPRoute:
 		return checkHTTPRules(route.Spec.Rules, []gatewayv1.HTTPRouteFilterType{
@@ -22,12 +23,47 @@ func checkEnums(obj any) error {
 			gatewayv1.HTTPRouteFilterRequestMirror, gatewayv1.HTTPRouteFilterExtensionRef,
 		})
 	case *policyv1beta3.HTTPRoute:
+		if err := checkPolicyRules(route.Spec.Rules); err != nil {
+			return err
+		}
 		return checkHTTPRules(route.Spec.Rules, []gatewayv1.HTTPRouteFilterType{
 			gatewayv1.HTTPRouteFilterRequestHeaderModifier, gatewayv1.HTTPRouteFilterResponseHeaderModifier,
 			gatewayv1.HTTPRouteFilterRequestRedirect,
 		})
 	case *gatewayv1.GRPCRoute:
 		return checkGRPCRules(route.Spec.Rules)
+	}
+	return nil
+}
+
+// checkPolicyRules refuses what Linkerd's own HTTPRoute cannot hold although its
+// schema takes it: filters without what their type says, and timeouts that Go
+// does not understand (crds 6). Those of the Gateway API are judged where they
+// are used.
+func checkPolicyRules(rules []gatewayv1.HTTPRouteRule) error {
+	for i, rule := range rules {
+		filters := slices.Clone(rule.Filters)
+		for _, backend := range rule.BackendRefs {
+			filters = append(filters, backend.Filters...)
+		}
+		for _, filter := range filters {
+			if filter.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && filter.RequestHeaderModifier == nil ||
+				filter.Type == gatewayv1.HTTPRouteFilterResponseHeaderModifier && filter.ResponseHeaderModifier == nil ||
+				filter.Type == gatewayv1.HTTPRouteFilterRequestRedirect && filter.RequestRedirect == nil {
+				return fmt.Errorf("spec.rules[%d]: a filter has no field for %q", i, filter.Type)
+			}
+		}
+		if rule.Timeouts == nil {
+			continue
+		}
+		for _, timeout := range []*gatewayv1.Duration{rule.Timeouts.Request, rule.Timeouts.BackendRequest} {
+			if timeout == nil || *timeout == "" {
+				continue
+			}
+			if _, err := time.ParseDuration(string(*timeout)); err != nil {
+				return fmt.Errorf("spec.rules[%d].timeouts: %w", i, err)
+			}
+		}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 )
@@ -121,12 +122,14 @@ func (k *sink) Replace(list []any, _ string) error {
 // just become absent, when list is nil.
 func (k *sink) replaceAll(list []any) bool {
 	objs := make(map[string]metav1.Object, len(list))
-	keep := map[string]bool{}
+	keep := map[string]types.UID{}
 	for _, obj := range list {
 		key, typed, err := k.decode(obj)
 		if err != nil {
 			k.reject(key, err)
-			keep[key] = true
+			if raw, err := meta.Accessor(obj); err == nil {
+				keep[key] = raw.GetUID()
+			}
 			continue
 		}
 		objs[key] = typed
@@ -158,7 +161,7 @@ func (k *sink) decode(obj any) (string, metav1.Object, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
 		return key, nil, err
 	}
-	if err := checkEnums(typed); err != nil {
+	if err := checkValues(typed); err != nil {
 		return key, nil, err
 	}
 	return key, typed, nil

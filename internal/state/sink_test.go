@@ -71,7 +71,14 @@ func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
 	if got := serverPort(s, "c"); got != "" {
 		t.Errorf("an object that the list lacks is still there: %q", got)
 	}
-	must(k.Delete(cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: server("a", "6", bad)}))
+	reborn := server("a", "6", bad)
+	reborn.SetUID("another")
+	must(k.Replace([]any{server("b", "7", int64(1)), reborn}, "7"))
+	if got := serverPort(s, "a"); got != "" {
+		t.Errorf("a deleted object lives on under the name of one that does not decode: %q", got)
+	}
+	must(k.Add(server("a", "8", int64(80))))
+	must(k.Delete(cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: server("a", "9", bad)}))
 	if got := serverPort(s, "a"); got != "" {
 		t.Errorf("a bad version was deleted, yet a good one survives: %q", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // table holds the objects of one kind.
@@ -117,15 +118,19 @@ func (t *table) set(txn statedb.WriteTxn, key string, old, obj metav1.Object) Ch
 	return change
 }
 
-// replace makes the table hold exactly objs, keeping those in keep.
-func (t *table) replace(db *statedb.DB, objs map[string]metav1.Object, keep map[string]bool) []Change {
+// replace makes the table hold exactly objs, and what it held of the objects in
+// keep. One of the same name with another UID is another object.
+func (t *table) replace(db *statedb.DB, objs map[string]metav1.Object, keep map[string]types.UID) []Change {
 	txn := t.writeTxn(db)
 	defer txn.Abort()
 	var changes []Change
 	var gone []string
 	for old := range t.rw.All(txn) {
 		key := keyOf(old)
-		if _, ok := objs[key]; !ok && !keep[key] {
+		if _, ok := objs[key]; ok {
+			continue
+		}
+		if uid, ok := keep[key]; !ok || uid != old.GetUID() {
 			gone = append(gone, key)
 		}
 	}

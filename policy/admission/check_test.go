@@ -137,6 +137,7 @@ var (
 		server("P01 P02 P06", "", "", `{podSelector: {}, port: 80}`, `{podSelector: {}, port: 80}`),
 		server("P03", "spec", "proxyProtocol", `{podSelector: {}, port: 80, proxyProtocol: garbanzo}`),
 		server("P04", "spec.accessPolicy", "foobar", `{podSelector: {}, port: 80, accessPolicy: foobar}`),
+		server("3.1 empty", "spec.accessPolicy", "", `{podSelector: {}, port: 80, accessPolicy: ""}`),
 		server("access policies", "", "", `{podSelector: {}, port: 80, accessPolicy: audit}`, `{podSelector: {}, port: 80, accessPolicy: cluster-authenticated}`),
 		server("P05", "spec", "exactly one of podSelector", `{podSelector: {}, externalWorkloadSelector: {}, port: 80}`, `{port: 80}`),
 		server("port out of range", "spec", "port", `{podSelector: {}, port: 0}`, `{podSelector: {}, port: 70000}`),
@@ -266,6 +267,8 @@ func routeRows() []row {
 		filter(`type: RequestRedirect`)))
 	add(routes("pol", "P53 elsewhere", "spec.rules[0].filters[0].type", "", nil,
 		filter(`type: RequestMirror, requestMirror: {backendRef: {name: a}}`), filter(`type: RequestRedirect`)))
+	add(routes("pol", "3.8 filters of backends have the content of their type", "spec.rules[0].backendRefs[0].filters[1].type", "", nil,
+		backend(`name: a, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {}}, {type: RequestRedirect, responseHeaderModifier: {}}]`)))
 	add(routes("http grpc", "P54", "", "", nil, backend(`group: a.b, kind: C, name: a`), backend(`kind: Other, name: a`), backend(`kind: service, name: a`)))
 	add(routes("http grpc", "P55", "", "", nil, backend(`kind: Service, name: a, port: 80`), backend(`name: a, port: 80`), backend(`group: core, name: a, port: 80`)))
 	add(routes("http grpc", "P56", "spec.rules[0].backendRefs[0].port", "invalid backendRef", nil, backend(`kind: Service, name: a`), backend(`name: a`),

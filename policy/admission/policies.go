@@ -18,11 +18,12 @@ var accessPolicies = []string{
 func spec() *field.Path { return field.NewPath("spec") }
 
 func checkServer(o *object) *Problem {
-	var server policyv1beta3.ServerSpec
+	// With accessPolicy given in advance, one that is given as "" differs from none.
+	server := policyv1beta3.ServerSpec{AccessPolicy: accessPolicies[0]}
 	if p := o.decode(&server); p != nil {
 		return p
 	}
-	if server.AccessPolicy != "" && !slices.Contains(accessPolicies, server.AccessPolicy) {
+	if !slices.Contains(accessPolicies, server.AccessPolicy) {
 		return problem(spec().Child("accessPolicy"), "%q is not one of %q", server.AccessPolicy, accessPolicies)
 	}
 	return nil

@@ -30,6 +30,13 @@ func checkPolicyHTTPRoute(o *object) *Problem {
 				return p
 			}
 		}
+		for j, backend := range rule.BackendRefs {
+			for k, filter := range backend.Filters {
+				if _, p := tagged(at.Child("backendRefs").Index(j).Child("filters").Index(k), filter); p != nil {
+					return p
+				}
+			}
+		}
 		var p *Problem
 		if timeouts[i], p = parseTimeouts(at.Child("timeouts"), rule.Timeouts); p != nil {
 			return p

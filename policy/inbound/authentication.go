@@ -27,7 +27,7 @@ func (f *former) formMeshTLS(source *policyv1alpha1.MeshTLSAuthentication, previ
 		target := ref.Target()
 		switch {
 		case target.Targets("", "ServiceAccount"):
-			accepted.add(f.mesh.serviceAccount(target.NamespaceOr(source.Namespace), target.Name))
+			accepted.addName(f.mesh.serviceAccount(target.NamespaceOr(source.Namespace), target.Name))
 		case target.Targets("", "Namespace"):
 			accepted.add(f.mesh.namespace(target.Name))
 		default:

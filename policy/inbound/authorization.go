@@ -73,9 +73,9 @@ func (f *former) clientAuthentication(client policyv1beta1.Client, namespace str
 	}
 	for _, account := range client.MeshTLS.ServiceAccounts {
 		if account.Namespace != "" {
-			accepted.add(f.mesh.serviceAccount(account.Namespace, account.Name))
+			accepted.addName(f.mesh.serviceAccount(account.Namespace, account.Name))
 		} else {
-			accepted.add(f.mesh.serviceAccount(namespace, account.Name))
+			accepted.addName(f.mesh.serviceAccount(namespace, account.Name))
 		}
 	}
 	if accepted.empty() {
@@ -158,7 +158,7 @@ func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPol
 				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a client has one identity only", i))
 			} else if isAccount {
 				var accepted identities
-				accepted.add(f.mesh.serviceAccount(name.namespace, name.name))
+				accepted.addName(f.mesh.serviceAccount(name.namespace, name.name))
 				out.authentication = accepted.authentication()
 			} else {
 				out.meshTLS = name

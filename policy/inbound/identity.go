@@ -21,9 +21,13 @@ func (i *identities) add(text string) {
 	} else if suffix, ok := strings.CutPrefix(text, "*."); ok {
 		i.suffixes = append(i.suffixes, &pb.IdentitySuffix{Parts: strings.Split(suffix, ".")})
 	} else {
-		i.names = append(i.names, &pb.Identity{Name: text})
+		i.addName(text)
 	}
 }
+
+// addName takes an identity and no other, whatever it looks like: the name of a
+// ServiceAccount in a reference may be "*", which is no pattern.
+func (i *identities) addName(name string) { i.names = append(i.names, &pb.Identity{Name: name}) }
 
 func (i *identities) empty() bool { return len(i.names) == 0 && len(i.suffixes) == 0 }
 

@@ -45,6 +45,12 @@ func TestAuthorizations(t *testing.T) {
 			c.apply(podPause, serverAdmin, allNets, policyDoc("p", toAdmin, "{kind: ServiceAccount, namespace: ns-0, name: foo}, "+byAllNets))
 			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:foo.ns-0.serviceaccount.identity.linkerd.cluster.local}]}} from all" + probeRoutes)
 		}},
+		"3.3 the name of a ServiceAccount is no pattern": {run: func(t *testing.T, c *cluster) {
+			const star = "meshTLS:{identities:{identities:[{name:*.ns.serviceaccount.identity.linkerd.cluster.local}]}}"
+			c.apply(podPause, serverAdmin, "kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {identityRefs: [{kind: ServiceAccount, name: '*'}]}",
+				policyDoc("p", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}"), policyDoc("q", toAdmin, "{kind: ServiceAccount, name: '*'}"))
+			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p " + star + " from all\nauthz authorizationpolicy/q " + star + " from all" + probeRoutes)
+		}},
 		"P101 a policy for the Namespace": {run: func(t *testing.T, c *cluster) {
 			c.apply(podPause, serverAdmin, serverOn("other", "80", ", proxyProtocol: opaque"), policyDoc("p", "kind: Namespace, name: ns", ""))
 			c.watch("ns:pause", 4191).want(adminServer + "\nauthz authorizationpolicy/p unauthenticated from all" + probeRoutes)
@@ -156,6 +162,21 @@ func TestAuthorizations(t *testing.T) {
 			if got := w.end(); got != "OK" {
 				t.Errorf("ended %q, want OK", got)
 			}
+		}},
+		"4.2 an ExternalWorkload without an address does not count": {run: func(t *testing.T, c *cluster) {
+			workload := func(addresses, port string) string {
+				return "kind: ExternalWorkload\nmetadata: {namespace: ns, name: wl}\nspec: {meshTLS: {identity: a, serverName: a}, workloadIPs: [" + addresses + "], ports: [{name: http, port: " + port + "}]}"
+			}
+			const token = `{"ns":"ns","external_workload":"wl"}`
+			c.apply("kind: Server\nmetadata: {namespace: ns, name: s}\nspec: {externalWorkloadSelector: {}, port: http, proxyProtocol: opaque}", workload("{ip: 192.0.2.1}, {}", "80"))
+			if got := c.get(token, 80); got != "NotFound unknown server" || len(c.log.lines("ns/wl", "ip is missing")) != 1 {
+				t.Errorf("%s, and the log has\n%s", got, c.log.b.String())
+			}
+			c.apply(workload("{ip: 192.0.2.1}", "80"))
+			w := c.watch(token, 80)
+			w.want("policy.linkerd.io server/s opaque")
+			c.apply(workload("{}", "81"))
+			w.quiet()
 		}},
 		"7.1 7.2 7.3 7.4 unusable versions leave the last": {run: func(t *testing.T, c *cluster) {
 			saz := func(client string) string {

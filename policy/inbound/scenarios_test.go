@@ -201,6 +201,7 @@ func TestPorts(t *testing.T) {
 				{"all-authenticated", "meshTLS:{identities:{suffixes:[{}]}} from all"},
 				{"cluster-authenticated", "meshTLS:{identities:{suffixes:[{}]}} from cluster"},
 				{"cluster-unauthenticated", "unauthenticated from cluster"},
+				{"all-unauthenticated", "unauthenticated from all"},
 			} {
 				c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: "+row.access+"}", 1))
 				w.want(adminServer + "\nauthz default/" + row.access + " " + row.authz + probeRoutes)
@@ -209,6 +210,11 @@ func TestPorts(t *testing.T) {
 			w.want(adminDefault)
 			c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: bogus}", 1))
 			w.quiet()
+			c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: ''}", 1)) // as bad, and known
+			w.quiet()
+			if lines := c.log.lines("accessPolicy is ignored", "ns/linkerd-admin"); len(lines) != 1 {
+				t.Errorf("%d warnings about accessPolicy", len(lines))
+			}
 		}},
 		"P84 P85 P86 the default policy of a Pod": {run: func(t *testing.T, c *cluster) {
 			c.apply(pod("pause", "}\nspec: {}"))
@@ -256,6 +262,27 @@ func TestPorts(t *testing.T) {
 			w.want(opaque)
 			c.apply(annotated("pause", "config.linkerd.io/opaque-ports: '2222,http'"))
 			w.want(detect)
+		}},
+		"B29 P86 what is wrong with a Pod is said once": {run: func(t *testing.T, c *cluster) {
+			doc := annotated("pause", "config.linkerd.io/opaque-ports: '80,http', config.linkerd.io/default-inbound-policy: bogus, config.linkerd.io/proxy-require-identity-inbound-ports: '90-80'")
+			probed := strings.Replace(doc, "spec: {}", "spec: {containers: [{name: c, livenessProbe: {httpGet: {path: '/%zz', port: 80}}}]}", 1)
+			for i, row := range []struct {
+				doc   string
+				lines int
+			}{
+				{doc, 3}, {doc + "\nstatus: {phase: Running}", 3}, {strings.Replace(doc, "app: pause", "app: other", 1), 3},
+				{probed, 7}, {annotated("pause", ""), 7}, {doc, 10},
+			} {
+				c.apply(row.doc)
+				if lines := c.log.lines("level=WARN", "ns/pause"); len(lines) != row.lines {
+					t.Errorf("step %d: %d warnings, want %d:\n%s", i, len(lines), row.lines, c.log.b.String())
+				}
+			}
+			for _, text := range []string{"opaque-ports: ports", "default-inbound-policy: policy", "proxy-require-identity-inbound-ports: ports", "probe of container c: path"} {
+				if len(c.log.lines(text)) == 0 {
+					t.Errorf("no line has %q:\n%s", text, c.log.b.String())
+				}
+			}
 		}},
 		"P89 ports that require an identity": {run: func(t *testing.T, c *cluster) {
 			for name, want := range map[string]string{

@@ -44,14 +44,15 @@ func (f *former) formServer(source *policyv1beta3.Server, previous *server) *ser
 	if source.Spec.ExternalWorkloadSelector != nil {
 		spec.external, spec.selector = true, source.Spec.ExternalWorkloadSelector
 	}
+	var err error
 	if text := source.Spec.AccessPolicy; text != "" {
-		var err error
-		if spec.access, err = parsePolicyName(text); err != nil {
-			f.log.Warn("accessPolicy is ignored", "object", "Server "+source.Namespace+"/"+source.Name, "error", err)
-		}
+		spec.access, err = parsePolicyName(text)
 	}
 	if previous != nil && previous.GetUID() == source.UID && reflect.DeepEqual(previous.serverSpec, spec) {
 		return previous
+	}
+	if err != nil {
+		f.log.Warn("accessPolicy is ignored", "object", "Server "+source.Namespace+"/"+source.Name, "error", err)
 	}
 	return &server{
 		Object: source, serverSpec: spec,

@@ -1,7 +1,8 @@
 package inbound
 
 import (
-	"log/slog"
+	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -35,6 +36,9 @@ type workloadSpec struct {
 	named map[string][]uint16
 	// probes are the paths of HTTP probes by port, in probeKey's form.
 	probes map[uint16]string
+	// problems are what is wrong with annotations and probes. They are said when
+	// they change, and not with every version of a Pod (B29).
+	problems []error
 }
 
 // formPod derives the workload of a Pod, nil for one outside the mesh. What of
@@ -43,14 +47,18 @@ func (f *former) formPod(pod *corev1.Pod, previous *workload) *workload {
 	if _, meshed := pod.Labels[linkerd.ControlPlaneNSLabel]; !meshed {
 		return nil
 	}
-	spec := f.workloadSpec(pod)
+	spec := newWorkloadSpec(pod)
 	spec.named = namedPorts(pod)
-	spec.probes = f.probes(pod)
-	return keepEqual(pod, spec, previous)
+	spec.probes = spec.podProbes(pod)
+	return f.keepEqual(pod, spec, previous)
 }
 
 func (f *former) formExternalWorkload(ew *workloadv1beta1.ExternalWorkload, previous *workload) *workload {
-	spec := f.workloadSpec(ew)
+	// The schema does not ask for the address, but the policy controller does.
+	if slices.ContainsFunc(ew.Spec.WorkloadIPs, func(address workloadv1beta1.WorkloadIP) bool { return address.IP == "" }) {
+		return unusable(f, "ExternalWorkload", ew, errors.New("spec.workloadIPs: ip is missing"), previous)
+	}
+	spec := newWorkloadSpec(ew)
 	spec.external = true
 	for _, port := range ew.Spec.Ports {
 		if port.Name == "" || !isTCP(string(port.Protocol)) || port.Port < 1 || port.Port > 65535 {
@@ -61,39 +69,48 @@ func (f *former) formExternalWorkload(ew *workloadv1beta1.ExternalWorkload, prev
 		}
 		spec.named[port.Name] = []uint16{uint16(port.Port)} // one number per name, the last
 	}
-	return keepEqual(ew, spec, previous)
+	return f.keepEqual(ew, spec, previous)
 }
 
-func keepEqual(source metav1.Object, spec workloadSpec, previous *workload) *workload {
-	if previous != nil && previous.GetUID() == source.GetUID() && reflect.DeepEqual(previous.workloadSpec, spec) {
+func (f *former) keepEqual(source metav1.Object, spec workloadSpec, previous *workload) *workload {
+	known := previous != nil && previous.GetUID() == source.GetUID()
+	if known && reflect.DeepEqual(previous.workloadSpec, spec) {
 		return previous
+	}
+	if !known || !reflect.DeepEqual(previous.problems, spec.problems) {
+		for _, err := range spec.problems {
+			f.log.Warn("ignored for inbound policy", "workload", source.GetNamespace()+"/"+source.GetName(), "error", err)
+		}
 	}
 	return &workload{Object: source, workloadSpec: spec}
 }
 
-// workloadSpec reads labels and annotations. An annotation with a bad value
+// newWorkloadSpec reads labels and annotations. An annotation with a bad value
 // counts as absent.
-func (f *former) workloadSpec(obj metav1.Object) workloadSpec {
-	log := f.log.With("workload", obj.GetNamespace()+"/"+obj.GetName())
+func newWorkloadSpec(obj metav1.Object) workloadSpec {
 	annotations := obj.GetAnnotations()
 	spec := workloadSpec{labels: obj.GetLabels()}
 	if text, ok := annotations[linkerd.DefaultInboundPolicyAnnotation]; ok {
 		var err error
-		if spec.defaultPolicy, err = parsePolicyName(text); err != nil {
-			log.Warn("annotation is ignored", "annotation", linkerd.DefaultInboundPolicyAnnotation, "error", err)
-		}
+		spec.defaultPolicy, err = parsePolicyName(text)
+		spec.ignore("annotation "+linkerd.DefaultInboundPolicyAnnotation, err)
 	}
-	spec.opaque = annotatedPorts(annotations, linkerd.OpaquePortsAnnotation, log)
-	spec.requireIdentity = annotatedPorts(annotations, linkerd.RequireIdentityAnnotation, log)
+	spec.opaque = spec.ports(annotations, linkerd.OpaquePortsAnnotation)
+	spec.requireIdentity = spec.ports(annotations, linkerd.RequireIdentityAnnotation)
 	return spec
 }
 
-func annotatedPorts(annotations map[string]string, name string, log *slog.Logger) linkerd.PortSet {
+func (s *workloadSpec) ports(annotations map[string]string, name string) linkerd.PortSet {
 	ports, err := policy.ParsePorts(annotations[name])
-	if err != nil {
-		log.Warn("annotation is ignored", "annotation", name, "error", err)
-	}
+	s.ignore("annotation "+name, err)
 	return ports
+}
+
+// ignore notes that something is wrong, if err is not nil.
+func (s *workloadSpec) ignore(what string, err error) {
+	if err != nil {
+		s.problems = append(s.problems, fmt.Errorf("%s: %w", what, err))
+	}
 }
 
 func isTCP(protocol string) bool { return protocol == "" || strings.EqualFold(protocol, "TCP") }
@@ -123,8 +140,8 @@ func namedPorts(pod *corev1.Pod) map[string][]uint16 {
 	return named
 }
 
-// probes are the paths that kubelets ask for, by port.
-func (f *former) probes(pod *corev1.Pod) map[uint16]string {
+// podProbes are the paths that kubelets ask for, by port.
+func (s *workloadSpec) podProbes(pod *corev1.Pod) map[uint16]string {
 	paths := map[uint16]map[string]bool{}
 	for _, container := range containers(pod) {
 		for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
@@ -137,7 +154,7 @@ func (f *former) probes(pod *corev1.Pod) map[uint16]string {
 			}
 			path, err := probePath(probe.HTTPGet.Path)
 			if err != nil {
-				f.log.Warn("probe is ignored", "workload", pod.Namespace+"/"+pod.Name, "container", container.Name, "error", err)
+				s.ignore("probe of container "+container.Name, err)
 				continue
 			}
 			if paths[port] == nil {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"reflect"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -181,16 +183,18 @@ func (i *instance) checkManifest(object *unstructured.Unstructured) []manifests.
 	case kind.Group == "linkerd.io" && kind.Kind == "ServiceProfile":
 		result := validator.Validate(data, i.profileChecks(nil))
 		if result.Problem != nil {
-			return []manifests.Problem{{Field: result.Problem.Field, Message: result.Problem.Message}}
+			return []manifests.Problem{{Field: result.Problem.Field, Message: result.Problem.String()}}
 		}
 		var problems []manifests.Problem
 		for _, w := range result.Warnings {
-			problems = append(problems, manifests.Problem{Field: w.Field, Message: w.Message, Warning: true})
+			problems = append(problems, manifests.Problem{Field: w.Field, Message: w.String(), Warning: true})
 		}
 		return problems
 	case admission.Knows(kind):
-		if problem := admission.Check(kind, object.GetNamespace(), data, i.policyChecks()); problem != nil {
-			return []manifests.Problem{{Field: problem.Field, Message: problem.Message}}
+		// Where a manifest names no namespace, it is applied to this one.
+		namespace := cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
+		if problem := admission.Check(kind, namespace, data, i.policyChecks()); problem != nil {
+			return []manifests.Problem{{Field: problem.Field, Message: problem.String()}}
 		}
 	}
 	return nil
