@@ -114,10 +114,11 @@ func (c *certificates) served() (certPEM, keyPEM []byte) {
 	return c.current.certPEM, c.current.keyPEM
 }
 
-// get is called for each handshake.
-func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// get returns what a handshake should show, and whether that has just replaced another certificate.
+func (c *certificates) get() (certificate *tls.Certificate, replaced bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	before := c.current
 	if modified := c.stat(); modified != c.modified {
 		c.modified = modified
 		if exchanged, err := c.read(certFile, keyFile); err != nil {
@@ -131,7 +132,7 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			c.log.Warn("webhook certificate not renewed", "error", err)
 		}
 	}
-	return &c.current.tls, nil
+	return &c.current.tls, c.current != before
 }
 
 // usable tells whether a certificate is of our authority, has all names and is not at its end.

@@ -31,8 +31,10 @@ func TestCertificates(t *testing.T) {
 	set := func(at time.Time) { now.Store(&at) }
 	set(time.Now())
 	const name = "linkerd-sp-validator.linkerd.svc"
+	var replaced atomic.Int32
 	config := Config{
-		Dir: dir, DNSNames: []string{name}, Now: func() time.Time { return *now.Load() },
+		Dir: dir, Replaced: func() { replaced.Add(1) },
+		DNSNames: []string{name}, Now: func() time.Time { return *now.Load() },
 		Endpoints: []Endpoint{{Name: "a", Path: "/", Review: reviewName}},
 	}
 	first := start(t, config)
@@ -57,8 +59,16 @@ func TestCertificates(t *testing.T) {
 			t.Error("another certificate")
 		}
 	})
+	// expectReplaced says how many certificates must have been reported as new since it was called last.
+	expectReplaced := func(t *testing.T, want int32) {
+		t.Helper()
+		if got := replaced.Swap(0); got != want {
+			t.Errorf("%d certificates reported as new, want %d", got, want)
+		}
+	}
 	t.Run("A05 P312 an exchanged file is served", func(t *testing.T) {
 		second := start(t, config)
+		expectReplaced(t, 0)
 		other := newCertificates("", config.DNSNames, config.Now, first.config.Log)
 		if err := other.load(); err != nil {
 			t.Fatal(err)
@@ -74,12 +84,14 @@ func TestCertificates(t *testing.T) {
 		if !leaf(t, second, name, *now.Load()).Equal(exchanged.leaf) {
 			t.Error("the old certificate is served")
 		}
+		expectReplaced(t, 1)
 		if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("nonsense"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if !leaf(t, second, name, *now.Load()).Equal(exchanged.leaf) {
 			t.Error("the certificate changed with a bad key")
 		}
+		expectReplaced(t, 0)
 	})
 	t.Run("a bad pair is replaced at start", func(t *testing.T) {
 		leaf(t, start(t, config), name, *now.Load())
@@ -93,6 +105,7 @@ func TestCertificates(t *testing.T) {
 		if after.Equal(before) {
 			t.Error("not renewed")
 		}
+		expectReplaced(t, 1)
 		if string(second.CABundle()) != string(first.CABundle()) {
 			t.Error("another authority")
 		}

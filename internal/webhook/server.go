@@ -44,7 +44,9 @@ type Config struct {
 	// Dir is where the certificates are kept; empty keeps them in memory.
 	Dir string
 	// DNSNames are in the certificate beside the loopback addresses.
-	DNSNames   []string
+	DNSNames []string
+	// Replaced, when set, is called in the handshake that first shows another certificate than before. It must not wait.
+	Replaced   func()
 	Registerer prometheus.Registerer
 	Log        *slog.Logger
 	// Now is the clock of the certificates, time.Now if nil.
@@ -66,6 +68,9 @@ func New(config Config) (*Server, error) {
 	}
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
+	}
+	if config.Replaced == nil {
+		config.Replaced = func() {}
 	}
 	metrics, err := newMetrics(config.Registerer)
 	if err != nil {
@@ -102,7 +107,7 @@ func (s *Server) URL(path string) string {
 func (s *Server) CABundle() []byte { return s.certificates.bundle() }
 
 // KeyPair is the certificate that the server shows, and its key, as PEM. It is there once Run called ready, and another
-// one after a renewal.
+// one after Config.Replaced was called.
 func (s *Server) KeyPair() (cert, key []byte) { return s.certificates.served() }
 
 // Run serves until ctx ends.
@@ -119,7 +124,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS13,
-			GetCertificate: s.certificates.get,
+			GetCertificate: s.certificate,
 		},
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -140,6 +145,15 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	})
 	ready()
 	return group.Wait()
+}
+
+// certificate is called for each handshake.
+func (s *Server) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	certificate, replaced := s.certificates.get()
+	if replaced {
+		s.config.Replaced()
+	}
+	return certificate, nil
 }
 
 // handler is the HTTP side of an endpoint.

@@ -113,8 +113,14 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	event("Warning IssuerUpdateSkipped")
+	if n := f.replaced.Load(); n != 0 {
+		t.Errorf("%d issuers reported as new before there was one", n)
+	}
 	identitytest.NewCA(t, "second", end, root).Write(t, dir, "crt.pem", "key.pem")
 	event("Normal IssuerUpdated")
+	if n := f.replaced.Load(); n == 0 {
+		t.Error("the new issuer was not reported")
+	}
 	if got := signer(); got != "second" {
 		t.Errorf("signed by %q after a good update", got)
 	}

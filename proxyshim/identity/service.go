@@ -48,10 +48,12 @@ type Config struct {
 	// Access, when set, is asked at start whether tokens may be reviewed.
 	Access AccessReviewer
 	// Events may be nil.
-	Events     record.EventRecorder
-	Registerer prometheus.Registerer
-	Clock      clock.WithTicker
-	Log        *slog.Logger
+	Events record.EventRecorder
+	// IssuerReplaced, when set, is called after each change of the issuer but the first.
+	IssuerReplaced func()
+	Registerer     prometheus.Registerer
+	Clock          clock.WithTicker
+	Log            *slog.Logger
 }
 
 // Service issues certificates. Its issuer can be replaced while it runs: a
@@ -87,6 +89,9 @@ func New(config Config) (*Service, error) {
 	}
 	if config.Lifetime < 0 || config.ClockSkew < 0 {
 		return nil, errors.New("lifetime and clock skew of certificates cannot be negative")
+	}
+	if config.IssuerReplaced == nil {
+		config.IssuerReplaced = func() {}
 	}
 	if err := config.Files.check(); err != nil {
 		return nil, err

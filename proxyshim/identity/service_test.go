@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,8 @@ type fixture struct {
 	events   *record.FakeRecorder
 	registry *prometheus.Registry
 	log      *syncBuffer
+	// replaced counts the issuers that were reported as new ones.
+	replaced atomic.Int32
 	stop     func()
 }
 
@@ -83,6 +86,7 @@ func run(t testing.TB, c clock.WithTicker, change ...func(*identity.Config)) *fi
 		TrustDomain:           "cluster.local",
 		Reviews:               &identitytest.Reviewer{},
 		Events:                f.events,
+		IssuerReplaced:        func() { f.replaced.Add(1) },
 		Registerer:            f.registry,
 		Clock:                 c,
 		Log:                   slog.New(slog.NewTextHandler(f.log, nil)),

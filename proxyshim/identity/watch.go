@@ -99,6 +99,7 @@ func (s *Service) reload() {
 		return
 	}
 	s.issuer.Store(issuer)
+	s.config.IssuerReplaced()
 	s.config.Log.Info("issuer updated", "subject", issuer.certificate.Subject.String(), "notAfter", issuer.certificate.NotAfter)
 	s.event(s.deployment(), corev1.EventTypeNormal, "IssuerUpdated", "issuer updated to "+issuer.certificate.Subject.String())
 }

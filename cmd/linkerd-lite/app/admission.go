@@ -71,6 +71,7 @@ func (i *instance) admission(client *rest.Config, kube kubernetes.Interface, aut
 			Endpoints:  endpoints,
 			Dir:        filepath.Join(i.dir.Path(), "webhooks"),
 			DNSNames:   []string{"linkerd-sp-validator" + namespace, "linkerd-policy-validator" + namespace, "linkerd-proxy-injector" + namespace},
+			Replaced:   i.keeper.certificateReplaced,
 			Registerer: i.registry,
 			Log:        i.log.With("part", "webhook"),
 		}); err != nil {

@@ -65,6 +65,7 @@ func (i *instance) newIdentity(kube kubernetes.Interface, events record.EventRec
 		Reviews:               kube.AuthenticationV1().TokenReviews(),
 		Access:                kube.AuthorizationV1().SelfSubjectAccessReviews(),
 		Events:                events,
+		IssuerReplaced:        i.keeper.certificateReplaced,
 		Registerer:            i.registry,
 		Clock:                 clock.RealClock{},
 		Log:                   i.log.With("part", "identity"),

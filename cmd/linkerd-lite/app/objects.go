@@ -2,19 +2,15 @@ package app
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
-	"reflect"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -34,43 +30,6 @@ func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	return kubernetes.NewForConfig(config)
-}
-
-// objectsRecheck is how often the certificates among the control plane's
-// objects are compared with those in use.
-const objectsRecheck = 2 * time.Second
-
-// keepObjects writes the objects by which tools recognise a control plane, and
-// again whenever a certificate that is among them has been replaced.
-func (i *instance) keepObjects(ctx context.Context, ready func(), client *rest.Config, authority *identity.Service, hooks *webhook.Server) error {
-	writer, err := dynamic.NewForConfig(client)
-	if err != nil {
-		return err
-	}
-	written := i.controlPlane(authority, hooks)
-	if err := controlplane.Ensure(ctx, writer, written); err != nil {
-		return fmt.Errorf("objects of the control plane: %w", err)
-	}
-	ready()
-	ticker := time.NewTicker(objectsRecheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-		current := i.controlPlane(authority, hooks)
-		if reflect.DeepEqual(current, written) {
-			continue
-		}
-		if err := controlplane.Ensure(ctx, writer, current); err != nil {
-			// What they are about works without them, and the next round tries again.
-			i.log.Warn("objects of the control plane not updated", "part", "objects", "error", err)
-			continue
-		}
-		written = current
-	}
 }
 
 // controlPlane describes the control plane as it is now.

@@ -11,11 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
 	"github.com/linkerd-lite/linkerd-lite/embedded/controllers"
+	"github.com/linkerd-lite/linkerd-lite/embedded/controlplane"
 	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
@@ -44,6 +46,8 @@ type instance struct {
 	registry   *prometheus.Registry
 	supervisor *lifecycle.Supervisor
 	info       RunInfo
+	// keeper is told of new certificates by those who have them.
+	keeper *objectKeeper
 	// syncer is nil without manifest directories.
 	syncer *manifests.Syncer
 	// stateDir is where the inventory of manifests is.
@@ -59,7 +63,7 @@ type instance struct {
 // newInstance takes the data directory, binds all addresses and puts the parts
 // together. Nothing runs until run is called; close undoes it.
 func newInstance(ctx context.Context, options *clusterOptions, log *slog.Logger, out io.Writer, onReady func(lifecycle.Status)) (*instance, error) {
-	i := &instance{options: options, log: log, out: out, registry: prometheus.NewRegistry()}
+	i := &instance{options: options, log: log, out: out, registry: prometheus.NewRegistry(), keeper: newObjectKeeper(log.With("part", "objects"))}
 	if err := i.prepare(ctx); err != nil {
 		return nil, errors.Join(err, i.close())
 	}
@@ -254,8 +258,14 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	} else {
 		add("admission", hooks.registrar.Run, "crds")
 	}
+	writer, err := dynamic.NewForConfig(client)
+	if err != nil {
+		return nil, fmt.Errorf("client for objects: %w", err)
+	}
 	add("objects", func(ctx context.Context, ready func()) error {
-		return i.keepObjects(ctx, ready, client, authority, hooks.server)
+		return i.keeper.run(ctx, ready, func(ctx context.Context) error {
+			return controlplane.Ensure(ctx, writer, i.controlPlane(authority, hooks.server))
+		})
 	}, "admission", "identity")
 
 	// Manifests: last, so that what they hold meets the whole cluster.
