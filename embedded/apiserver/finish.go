@@ -6,28 +6,26 @@ import (
 	"time"
 
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
 // finishGrace is how long a request whose client has gone may go on.
 const finishGrace = 300 * time.Millisecond
 
-// finishRequests gives requests whose client has gone, other than watches, a
-// moment to finish: they take milliseconds. Otherwise Kubernetes' etcd client
-// writes a line to standard error for each, at every stop and every Ctrl-C in
-// kubectl, with a logger that has no settings.
-func finishRequests(config *genericapiserver.Config) {
-	build := config.BuildHandlerChainFunc
-	config.BuildHandlerChainFunc = func(api http.Handler, c *genericapiserver.Config) http.Handler {
-		return build(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// finishRequests gives requests whose client has gone, other than long-running
+// ones, a moment to finish: they take milliseconds. Otherwise Kubernetes' etcd
+// client writes a line to standard error for each, at every stop and every
+// Ctrl-C in kubectl, with a logger that has no settings.
+func finishRequests(longRunning apirequest.LongRunningRequestCheck) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			info, ok := apirequest.RequestInfoFrom(r.Context())
-			if ok && !c.LongRunningFunc(r, info) {
+			if ok && !longRunning(r, info) {
 				ctx, cancel := finishing(r.Context(), finishGrace)
 				defer cancel()
 				r = r.WithContext(ctx)
 			}
-			api.ServeHTTP(w, r)
-		}), c)
+			next.ServeHTTP(w, r)
+		})
 	}
 }
 

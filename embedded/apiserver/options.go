@@ -92,6 +92,8 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 	o.Etcd.EnableWatchCache = false
 	o.Features.EnablePriorityAndFairness = false
 	o.Features.EnableProfiling = false
+	// Writes wait for their turn instead: see writeQueue.
+	o.GenericServerRunOptions.MaxMutatingRequestsInFlight = 0
 	o.APIEnablement.RuntimeConfig = map[string]string{}
 	for group, value := range groupsOff {
 		o.APIEnablement.RuntimeConfig[group] = value

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -185,11 +186,8 @@ func createChain(completed options.CompletedOptions, later *background) (*aggreg
 	kube.SkipOpenAPIInstallation = true
 	config.ApiExtensions.GenericConfig.SkipOpenAPIInstallation = true
 	config.Aggregator.GenericConfig.OpenAPIConfig = nil
-	handlers := config.Aggregator.GenericConfig.BuildHandlerChainFunc
-	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(handler http.Handler, config *genericapiserver.Config) http.Handler {
-		return handlers(description.before(handler), config)
-	}
-	finishRequests(&config.Aggregator.GenericConfig.Config)
+	writes := &writeQueue{turns: make(chan struct{}, writesAtOnce()), patience: writePatience, longRunning: kube.LongRunningFunc}
+	inside(&config.Aggregator.GenericConfig.Config, writes.before, finishRequests(kube.LongRunningFunc), description.before)
 
 	configured, err := config.Complete()
 	if err != nil {
@@ -207,6 +205,18 @@ func createChain(completed options.CompletedOptions, later *background) (*aggreg
 	// they are asked for.
 	kube.OpenAPIV3Config.Definitions = nil
 	return chain, nil
+}
+
+// inside puts handlers between what the server does with every request, such as
+// to find out who asks, and its API. The first handler is the outermost.
+func inside(config *genericapiserver.Config, handlers ...func(http.Handler) http.Handler) {
+	around := config.BuildHandlerChainFunc
+	config.BuildHandlerChainFunc = func(api http.Handler, config *genericapiserver.Config) http.Handler {
+		for _, handler := range slices.Backward(handlers) {
+			api = handler(api)
+		}
+		return around(api, config)
+	}
 }
 
 // start waits for the first answer and makes the namespaces without which
