@@ -86,9 +86,19 @@ func compareAddress(a, b *endpoint) int {
 	return cmp.Compare(a.host, b.host)
 }
 
-// compareEndpoints orders by address, so that snapshots can be merged.
+// compareEndpoints orders by address, so that snapshots can be merged. Of two
+// endpoints with one address, one that can be told to clients comes first.
 func compareEndpoints(a, b *endpoint) int {
-	return cmp.Or(compareAddress(a, b), a.identity.compare(b.identity))
+	if c := compareAddress(a, b); c != 0 {
+		return c
+	}
+	if untold := a.weighted == nil; untold != (b.weighted == nil) {
+		if untold {
+			return 1
+		}
+		return -1
+	}
+	return a.identity.compare(b.identity)
 }
 
 // hinted tells whether the endpoint is meant for clients of the zone.

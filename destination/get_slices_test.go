@@ -35,6 +35,11 @@ func TestGetPorts(t *testing.T) {
 			steps:  []step{{}},
 		},
 		{
+			name:   "B09 a slice port 0 is no match",
+			before: objects(sliceYAML("a", 0, "10.0.0.12 name1-1")),
+			steps:  []step{{}},
+		},
+		{
 			name:   "D21",
 			before: []string{serviceYAML("name1", "{name: a, port: 80}"), web[1], sliceOf("name1", "a", "IPv4", "[{name: a, port: 8080}, {name: b, port: 8081}]", "10.0.0.12 name1-1")},
 			path:   "name1.ns.svc.cluster.local",
@@ -144,6 +149,19 @@ func TestGetSlices(t *testing.T) {
 			{remove: []string{"EndpointSlice/ns/b"}, want: []string{"R 10.0.0.13:8989"}},
 		}},
 		{name: "D30", before: objects(orphan), steps: []step{{}, {apply: []string{orphan}}}},
+		{name: "D 1.7 an empty label names no Service, and no owner counts beside it", before: objects(strings.Replace(owned, "name: owned,", "name: owned, labels: {kubernetes.io/service-name: ''},", 1)), steps: []step{
+			{}, {apply: []string{owned}, want: []string{"A 10.0.0.20:8989"}},
+		}},
+		{name: "D 1.7 of two slices with one endpoint, the one written last describes it", before: objects(sliceYAML("b", 8989, "10.0.0.12 name1-1")), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, "+hint("z"))}, want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{sliceYAML("b", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}},
+			{remove: []string{"EndpointSlice/ns/b"}, want: []string{"A 10.0.0.12:8989"}},
+		}},
+		{name: "D69 of two Pods with one address, the one that can be told of", before: []string{web[0], podYAML("a", "10.0.0.12", withoutProxy), podYAML("b", "10.0.0.12"), sliceYAML("a", 8989, "10.0.0.12 a", "10.0.0.12 b")}, steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{remove: []string{"Pod/ns/b"}, want: []string{"R 10.0.0.12:8989"}},
+		}},
 		{name: "D31", before: web, steps: []step{{}, {apply: []string{owned}, want: []string{"A 10.0.0.20:8989"}}, {apply: []string{orphan}, want: []string{"R 10.0.0.20:8989"}}}},
 		{name: "D34", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}}}},
 		{name: "D35, D36 a change that shows is sent at once", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{

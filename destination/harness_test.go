@@ -34,7 +34,9 @@ type cluster struct {
 	stopping chan struct{}
 	version  int
 	born     map[string]metav1.Time
-	graphs   []*view.Graph
+	// versions has the newest resourceVersion of each object; those in given are used instead of new ones.
+	versions, given map[string]string
+	graphs          []*view.Graph
 }
 
 // testConfig is what the rules of the catalogue assume unless they say otherwise.
@@ -53,7 +55,7 @@ func newCluster(t testing.TB, config Config) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, state: st, graph: view.NewGraph(st), stopping: make(chan struct{}), born: map[string]metav1.Time{}}
+	c := &cluster{t: t, state: st, graph: view.NewGraph(st), stopping: make(chan struct{}), born: map[string]metav1.Time{}, versions: map[string]string{}}
 	c.links = &fakeLinks{cluster: c, links: map[string]*Link{}, changed: map[string]chan struct{}{}}
 	c.graphs = []*view.Graph{c.graph}
 	config.State, config.Graph, config.Links, config.Stopping = st, c.graph, c.links, c.stopping
@@ -179,7 +181,11 @@ func putObject[T state.Object](c *cluster, kind *state.Kind[T], obj T) {
 	}
 	obj.SetCreationTimestamp(c.born[key])
 	obj.SetUID(types.UID(fmt.Sprint(c.born[key].Unix())))
-	obj.SetResourceVersion(fmt.Sprint(c.version))
+	c.versions[key] = fmt.Sprint(c.version)
+	if version, ok := c.given[key]; ok {
+		c.versions[key] = version
+	}
+	obj.SetResourceVersion(c.versions[key])
 	state.Put(c.state, kind, obj)
 }
 

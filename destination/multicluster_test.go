@@ -17,7 +17,7 @@ func (c *cluster) remoteCluster(name, trustDomain string, docs ...string) *clust
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	remote := &cluster{t: c.t, state: st, links: c.links, born: c.born}
+	remote := &cluster{t: c.t, state: st, links: c.links, born: c.born, versions: map[string]string{}}
 	for _, doc := range docs {
 		remote.put(doc)
 	}

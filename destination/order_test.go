@@ -59,11 +59,11 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			}
 			history.settle()
 
-			// The same objects, in another order, and their creation times kept.
+			// The same objects, with their versions, in another order.
 			rebuilt := newCluster(t, config)
-			rebuilt.born = history.born
+			rebuilt.born, rebuilt.given = history.born, history.versions
 			rebuiltRemote := rebuilt.remoteCluster("east", "r.local")
-			rebuiltRemote.born = remote.born
+			rebuiltRemote.born, rebuiltRemote.given = remote.born, remote.versions
 			names := rapid.Permutation(slices.Sorted(maps.Keys(final))).Draw(rt, "order")
 			for _, name := range names {
 				rebuilt.put(final[name])

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
@@ -62,7 +63,7 @@ type sourced struct {
 }
 
 // translation is the making of one endpoints value. The order in which slices
-// are seen does not matter: they are merged from the oldest to the newest.
+// are seen does not matter: they are merged in the order of their writes.
 type translation struct {
 	*clusterViews
 	r        *view.Reader
@@ -154,7 +155,8 @@ func (t targetPort) inSlice(ports []discoveryv1.EndpointPort) (uint32, bool) {
 		if p.Name != nil {
 			name = *p.Name
 		}
-		if name == t.name && p.Port != nil {
+		// The API accepts 0; it is no port (B09).
+		if name == t.name && p.Port != nil && *p.Port != 0 {
 			return uint32(*p.Port), true
 		}
 	}
@@ -173,13 +175,13 @@ func (t targetPort) inSubset(ports []corev1.EndpointPort) (uint32, bool) {
 	return 0, false
 }
 
-// slices merges the Service's slices: where two define one identity, the newer
-// slice wins.
+// slices merges the Service's slices: where two define one identity, the slice
+// that was written last wins, whichever was heard of last.
 func (t *translation) slices() {
 	found := slices.SortedFunc(
 		state.By(t.r.Reader, state.EndpointSlices, state.SlicesByService, t.key.namespace+"/"+t.key.service),
 		func(a, b *discoveryv1.EndpointSlice) int {
-			if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			if c, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil && c != 0 {
 				return c
 			}
 			return strings.Compare(a.Name, b.Name)

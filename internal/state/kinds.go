@@ -126,10 +126,10 @@ func kind[T interface {
 }
 
 // SliceService is the name of the Service that an EndpointSlice belongs to:
-// its service-name label or else its first owner of kind Service; "" when it
-// has neither (D section 1.7, D30, D31).
+// its service-name label, even if that is empty, or else its first owner of
+// kind Service; "" when it belongs to none (D section 1.7, D30, D31).
 func SliceService(slice *discoveryv1.EndpointSlice) string {
-	if name := slice.Labels[discoveryv1.LabelServiceName]; name != "" {
+	if name, ok := slice.Labels[discoveryv1.LabelServiceName]; ok {
 		return name
 	}
 	for _, owner := range slice.OwnerReferences {
