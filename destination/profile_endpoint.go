@@ -122,7 +122,8 @@ func oldestFirst[T metav1.Object](objects func(func(T) bool), counts func(T) boo
 func (p *endpointProfiles) find(r *state.Reader, key endpointKey, retained types.UID) backing {
 	if key.pod.Name != "" {
 		pod, ok := state.Get(r, state.Pods, key.pod.Namespace, key.pod.Name)
-		if ok && alive(pod, retained) {
+		// Found by its name, it counts until it is gone.
+		if ok && alive(pod, pod.UID) {
 			if ip, err := netip.ParseAddr(pod.Status.PodIP); err == nil && ip.Unmap() == key.addr.Addr() {
 				return backing{pod: pod}
 			}

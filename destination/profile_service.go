@@ -28,7 +28,8 @@ type serviceProfileKey struct {
 type serviceProfile struct {
 	source profileSource
 	opaque linkerd.PortSet
-	// message is nil while there is nothing to send.
+	// message is nil if the ServiceProfile in force cannot be used: clients keep
+	// what they have, and new ones hear nothing (D112).
 	message *grpcserver.Encoded
 }
 
@@ -74,13 +75,11 @@ func (p *serviceProfiles) compute(r *view.Reader, key serviceProfileKey, previou
 	}
 	target := profileTarget{service: key.service, namespace: key.namespace, fqn: fullName(key.service, key.namespace, p.clusterDomain), port: key.port}
 	message, err := translateProfile(sp, target, profile.opaque.Contains(key.port), func(err error) {
-		p.log.Warn("part of a ServiceProfile is ignored", "profile", profile.source.name, "error", err)
+		p.log.Warn("part of a ServiceProfile is ignored", "profile", profile.source.name, "version", profile.source.version, "error", err)
 	})
 	if err != nil {
-		p.log.Warn("ServiceProfile cannot be used; the last good profile stays in force", "profile", profile.source.name, "error", err)
-		if previous != nil {
-			return *previous
-		}
+		p.log.Warn("ServiceProfile cannot be used; what clients have been sent stays in force",
+			"profile", profile.source.name, "version", profile.source.version, "error", err)
 		return profile
 	}
 	if profile.message, err = grpcserver.Encode(message); err != nil {

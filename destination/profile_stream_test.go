@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 )
@@ -65,6 +66,12 @@ func serviceProfileYAML(namespace, route string) string {
 	return "kind: ServiceProfile\nmetadata: {namespace: " + namespace + ", name: name1.ns.svc.cluster.local}\nspec: {routes: [{name: " + route + ", condition: {pathRegex: /}}]}\n"
 }
 
+func badProfileYAML(namespace string) string {
+	return "kind: ServiceProfile\nmetadata: {namespace: " + namespace + ", name: name1.ns.svc.cluster.local}\nspec: {routes: [{name: r, condition: {}}]}\n"
+}
+
+func beingDeleted(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
 func notRunning(phase corev1.PodPhase) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Status.Phase = phase }
 }
@@ -103,6 +110,16 @@ func TestProfileStreams(t *testing.T) {
 			{apply: []string{serviceProfileYAML("ns", "r2")}, want: []string{name1Name + " ns/r2"}},
 			{remove: []string{"ServiceProfile/ns/" + name1Name}, want: []string{name1Name}},
 		}},
+		{name: "D112 a bad ServiceProfile of the client comes and goes", path: name1, token: `{"ns":"client"}`, before: objects(serviceProfileYAML("ns", "r1")), steps: []step{
+			{want: []string{name1Name + " ns/r1"}},
+			{apply: []string{badProfileYAML("client")}},
+			{apply: []string{strings.Replace(web[0], "name: name1}", "name: name1, annotations: {"+opaque+": '8989'}}", 1)}},
+			{remove: []string{"ServiceProfile/client/" + name1Name}, want: []string{name1Name + " ns/r1 *"}},
+			{apply: []string{badProfileYAML("client")}},
+			{remove: []string{"ServiceProfile/client/" + name1Name}, want: []string{name1Name + " ns/r1 *"}},
+			{apply: []string{badProfileYAML("ns")}},
+			{remove: []string{"ServiceProfile/ns/" + name1Name}, want: []string{name1Name + " *"}},
+		}},
 		{name: "D106 an edit for other ports repeats the profile", path: "name1.ns.svc.cluster.local:8989", before: web, steps: []step{
 			{want: []string{name1Name}},
 			{apply: []string{strings.Replace(web[0], "name: name1}", "name: name1, annotations: {"+opaque+": '1,2'}}", 1)}, want: []string{name1Name}},
@@ -134,6 +151,11 @@ func TestProfileStreams(t *testing.T) {
 			{apply: []string{podYAML("name1-1", "10.1.0.1")}, want: []string{"10.1.0.1:8989 name1-1"}},
 		}},
 		{name: "D120 an instance", path: instance, before: append(objects(), sts...), steps: []step{{want: []string{pod1At + " name1-1"}}}},
+		{name: "D120, D 2.4 an instance that is being deleted", path: instance, before: append([]string{podYAML("name1-1", "10.0.0.12", beingDeleted)}, sts...), steps: []step{
+			{want: []string{pod1At + " name1-1"}},
+			{apply: []string{podYAML("twin", "10.0.0.12")}},
+			{remove: []string{"Pod/ns/name1-1"}, want: []string{pod1At + " twin"}},
+		}},
 		{name: "D120 in the host's network", path: instance, before: append([]string{podYAML("name1-1", "10.0.0.12", inHostNetwork)}, sts...), steps: []step{
 			{want: []string{pod1At + " name1-1"}},
 			{apply: []string{serverYAML("s", "{}", "8989", "opaque")}, want: []string{pod1At + " name1-1 *"}},
@@ -177,6 +199,24 @@ func sidecarWithAdminPort(pod *corev1.Pod) {
 	proxy := pod.Spec.Containers[1]
 	proxy.Ports = []corev1.ContainerPort{{Name: "linkerd-admin", ContainerPort: 4191}}
 	pod.Spec.InitContainers, pod.Spec.Containers = []corev1.Container{proxy}, pod.Spec.Containers[:1]
+}
+
+// D112: a stream that opens while a bad ServiceProfile is in force hears
+// nothing, whatever other streams have been sent before.
+func TestBadProfileIsSilentForNewStreams(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		c.apply(serviceProfileYAML("ns", "good"))
+		old := c.profile(name1)
+		old.want(name1Name + " ns/good")
+		c.apply(badProfileYAML("ns"))
+		fresh := c.profile(name1)
+		old.want()
+		fresh.want()
+		c.apply(serviceProfileYAML("ns", "better"))
+		old.want(name1Name + " ns/better")
+		fresh.want(name1Name + " ns/better")
+	})
 }
 
 // B37: the first message is the right one, each time, from a cold start.
