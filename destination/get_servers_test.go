@@ -103,19 +103,41 @@ func TestServersStayInTheirNamespace(t *testing.T) {
 	})
 }
 
-// B34: the Server that is ignored is named in the log, once per version.
-func TestIgnoredServerIsLogged(t *testing.T) {
+// B29, B34, D112: what is wrong with an object is said once for each version of
+// what is wrong, however many streams read it, and with the object's name.
+func TestWarningsAreGivenOnce(t *testing.T) {
 	var log strings.Builder
 	config := testConfig()
 	config.Log = slog.New(slog.NewTextHandler(&log, nil))
+	opaque := "config.linkerd.io/opaque-ports"
+	pod := func(note string) string {
+		return podYAML("name1-1", "10.0.0.12", annotated(opaque, "x,8989"), annotated("config.linkerd.io/skip-inbound-ports", "y"), annotated("example.org/note", note))
+	}
+	service := strings.Replace(web[0], "name: name1}", "name: name1, annotations: {"+opaque+": z}}", 1)
 	bubble(t, config, func(t *testing.T, c *cluster) {
-		c.base()
-		c.apply(serverYAML("bad", "{matchExpressions: [{key: app, operator: In}]}", "8989", "opaque"))
-		c.get(name1).want("A 10.0.0.12:8989")
-		c.apply(serverYAML("good", "{}", "8989", "opaque"))
-		c.apply(serverYAML("good", "{}", "8990", "opaque"))
+		c.apply(service, pod("a"), sliceYAML("a", 8989, "10.0.0.12 name1-1"), serverYAML("bad", "{matchExpressions: [{key: app, operator: In}]}", "8989", "opaque"), badProfileYAML("ns"))
+		for range 2 {
+			for _, port := range []string{"8989", "1", "2"} {
+				s, profile, endpoint := c.get(name1Name+":"+port), c.profile(name1Name+":"+port), c.profile("10.0.0.12:"+port)
+				c.apply(pod("b"), serverYAML("good", "{}", port, "opaque"))
+				for _, cancel := range []func(){s.cancel, profile.cancel, endpoint.cancel} {
+					cancel()
+				}
+				c.settle()
+			}
+		}
+		c.get(name1)
+		c.apply(serverYAML("bad", "{matchExpressions: [{key: app, operator: In}]}", "8990", "opaque"))
 	})
-	if n := strings.Count(log.String(), "server=ns/bad"); n != 1 {
-		t.Errorf("named %d times in:\n%s", n, log.String())
+	for text, want := range map[string]int{
+		"annotation=" + opaque + " pod=ns/name1-1":                       1,
+		"annotation=config.linkerd.io/skip-inbound-ports pod=ns/name1-1": 1,
+		"annotation=" + opaque + " service=ns/name1":                     1,
+		"server=ns/bad":           2,
+		"profile=ns/" + name1Name: 1,
+	} {
+		if n := strings.Count(log.String(), text); n != want {
+			t.Errorf("%q is logged %d times, want %d, in:\n%s", text, n, want, log.String())
+		}
 	}
 }

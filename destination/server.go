@@ -101,6 +101,7 @@ func New(config Config) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.log = warnOnce(s.log)
 	if s.links == nil {
 		s.links = noLinks{}
 	}

@@ -22,8 +22,6 @@ import (
 // say (D78). Immutable.
 type opaqueServers struct {
 	pods, workloads []opaqueServer
-	// ignored names the Servers whose selectors cannot be read, with their versions.
-	ignored []string
 }
 
 type opaqueServer struct {
@@ -41,11 +39,7 @@ func newOpaqueServerSet(g *view.Graph, log *slog.Logger) *view.Set[string, *opaq
 		opaque := func(s *policyv1beta3.Server) bool { return s.Spec.ProxyProtocol == policy.ProxyProtocolOpaque }
 		for server := range state.ListWhere(r.Reader, state.Servers, namespace, opaque) {
 			if err := found.add(server); err != nil {
-				version := server.Name + " " + server.ResourceVersion
-				found.ignored = append(found.ignored, version)
-				if previous == nil || !slices.Contains((*previous).ignored, version) {
-					log.Warn("Server is ignored", "server", namespace+"/"+server.Name, "error", err)
-				}
+				log.Warn("Server is ignored", "server", namespace+"/"+server.Name, "version", server.ResourceVersion, "error", err)
 			}
 		}
 		if previous != nil && (*previous).equal(found) {
@@ -90,8 +84,7 @@ func compileSelector(s *policy.LabelSelector) (labels.Selector, error) {
 func (s *opaqueServers) equal(other *opaqueServers) bool {
 	same := func(a, b opaqueServer) bool { return a.text == b.text && a.port == b.port }
 	return slices.EqualFunc(s.pods, other.pods, same) &&
-		slices.EqualFunc(s.workloads, other.workloads, same) &&
-		slices.Equal(s.ignored, other.ignored)
+		slices.EqualFunc(s.workloads, other.workloads, same)
 }
 
 // pod tells whether a Server makes the pod's port opaque. A port's name in a
