@@ -8,20 +8,27 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
-// credentials are what a Secret says about a cluster. Comparable: another
-// value is another link.
+// credentials are what a Secret says about a cluster.
 type credentials struct {
+	secret                              string
 	cluster, trustDomain, clusterDomain string
 	kubeconfig                          string
 }
 
-// parse reads a Secret. The error says what it lacks (D145).
+// equal tells whether both make the same link, whichever Secrets they are from.
+func (c credentials) equal(other credentials) bool {
+	other.secret = c.secret
+	return c == other
+}
+
+// parse reads a Secret. The error says what is wrong with it (D145).
 func parse(secret *corev1.Secret) (credentials, error) {
-	c := credentials{cluster: secret.Labels[linkerd.ClusterNameLabel]}
+	c := credentials{secret: nameOf(secret), cluster: secret.Labels[linkerd.ClusterNameLabel]}
 	if secret.Type != linkerd.RemoteKubeconfigSecretType {
 		return c, fmt.Errorf("type is %q, not %q", secret.Type, linkerd.RemoteKubeconfigSecretType)
 	}
@@ -32,6 +39,9 @@ func parse(secret *corev1.Secret) (credentials, error) {
 	if !ok {
 		return c, errors.New("data has no key " + linkerd.RemoteKubeconfigKey)
 	}
+	if _, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err != nil {
+		return c, fmt.Errorf("read the kubeconfig: %w", err)
+	}
 	c.kubeconfig = string(kubeconfig)
 	if c.trustDomain, ok = secret.Annotations[linkerd.TrustDomainAnnotation]; !ok {
 		return c, errors.New("annotation " + linkerd.TrustDomainAnnotation + " is missing")
@@ -41,6 +51,8 @@ func parse(secret *corev1.Secret) (credentials, error) {
 	}
 	return c, nil
 }
+
+func nameOf(secret *corev1.Secret) string { return secret.Namespace + "/" + secret.Name }
 
 // wanted are the credentials by cluster. Of several Secrets for one cluster
 // the newest counts. reject is told of Secrets that are no credentials.

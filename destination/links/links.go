@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,7 +38,8 @@ type Config struct {
 //
 // Each Secret starts an attempt that is repeated until the cluster's API
 // server lets itself be watched; once all its objects are here, Lookup finds the cluster. A
-// Secret that is changed or deleted ends the link; a changed one starts another.
+// Secret that is changed or deleted ends the link; a changed one starts another,
+// unless it cannot be read any more: then the link stays as it is.
 type Links struct {
 	config Config
 
@@ -132,16 +134,25 @@ func aboutSecrets(changes []state.Change) bool {
 // reconcile starts and ends attempts so that they match the Secrets. rejected
 // has the last complaint about each Secret, so that it is made once.
 func (l *Links) reconcile(ctx context.Context, running *sync.WaitGroup, rejected map[string]string) {
+	unreadable := map[string]string{}
 	want := wanted(state.All(l.config.State.Snapshot().Reader(), state.Secrets), func(secret *corev1.Secret, err error) {
-		if name := secret.Namespace + "/" + secret.Name; rejected[name] != err.Error() {
-			rejected[name] = err.Error()
-			l.config.Log.Warn("Secret does not link a cluster", "secret", name, "error", err)
+		name := nameOf(secret)
+		unreadable[name] = err.Error()
+		if rejected[name] != err.Error() {
+			l.config.Log.Warn("Secret does not link a cluster; a link that it has made stays", "secret", name, "error", err)
 		}
 	})
+	clear(rejected)
+	maps.Copy(rejected, unreadable)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cluster, a := range l.attempts {
-		if c, ok := want[cluster]; !ok || c != a.credentials {
+		c, ok := want[cluster]
+		_, bad := unreadable[a.credentials.secret]
+		switch {
+		case ok && c.equal(a.credentials):
+			a.credentials.secret = c.secret
+		case ok || !bad:
 			l.end(cluster)
 		}
 	}

@@ -3,6 +3,7 @@ package links
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -41,22 +42,24 @@ func secret(name, cluster string, kubeconfig []byte, change ...func(*corev1.Secr
 }
 
 func TestWanted(t *testing.T) {
+	readable := kubeconfigFor(t, "https://192.0.2.1")
 	for _, test := range []struct {
 		name    string
 		secrets []*corev1.Secret
 		want    []string
 		reject  int
 	}{
-		{"linked", []*corev1.Secret{secret("a", "east", []byte("k"))}, []string{"east"}, 0},
-		{"D145 type", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { s.Type = "Opaque" })}, nil, 1},
-		{"D145 label", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { s.Labels = nil })}, nil, 1},
-		{"D145 kubeconfig", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { s.Data = nil })}, nil, 1},
-		{"D145 trust domain", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { delete(s.Annotations, linkerd.TrustDomainAnnotation) })}, nil, 1},
-		{"D145 cluster domain", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) { delete(s.Annotations, linkerd.ClusterDomainAnnotation) })}, nil, 1},
-		{"D 3.4 empty annotations", []*corev1.Secret{secret("a", "east", nil, func(s *corev1.Secret) {
+		{"linked", []*corev1.Secret{secret("a", "east", readable)}, []string{"east"}, 0},
+		{"D145 type", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { s.Type = "Opaque" })}, nil, 1},
+		{"D145 label", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { s.Labels = nil })}, nil, 1},
+		{"D145 kubeconfig", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { s.Data = nil })}, nil, 1},
+		{"D 3.4 unreadable kubeconfig", []*corev1.Secret{secret("a", "east", []byte("clusters: 1")), secret("b", "west", nil)}, nil, 2},
+		{"D145 trust domain", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { delete(s.Annotations, linkerd.TrustDomainAnnotation) })}, nil, 1},
+		{"D145 cluster domain", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { delete(s.Annotations, linkerd.ClusterDomainAnnotation) })}, nil, 1},
+		{"D 3.4 empty annotations", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) {
 			s.Annotations = map[string]string{linkerd.TrustDomainAnnotation: "", linkerd.ClusterDomainAnnotation: ""}
 		})}, []string{"east"}, 0},
-		{"D 3.4 two for one cluster", []*corev1.Secret{secret("a", "east", nil), secret("b", "east", nil)}, []string{"east"}, 0},
+		{"D 3.4 two for one cluster", []*corev1.Secret{secret("a", "east", readable), secret("b", "east", readable)}, []string{"east"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			rejected := 0
@@ -120,8 +123,13 @@ func emptyCluster(t *testing.T, refuse func() bool, hold <-chan struct{}) []byte
 		server.CloseClientConnections()
 		server.Close()
 	})
+	return kubeconfigFor(t, server.URL)
+}
+
+func kubeconfigFor(t *testing.T, url string) []byte {
+	t.Helper()
 	data, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: url}},
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c"}},
 		CurrentContext: "c",
 	})
@@ -131,7 +139,8 @@ func emptyCluster(t *testing.T, refuse func() bool, hold <-chan struct{}) []byte
 	return data
 }
 
-// D146, D 3.4: a Secret links, another version of it links anew, its deletion unlinks.
+// D146, D 3.4: a Secret links, another version of it links anew, one that
+// cannot be read changes nothing, its deletion unlinks.
 func TestLinksFollowSecrets(t *testing.T) {
 	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: []*state.KindInfo{&state.Secrets.KindInfo}})
 	if err != nil {
@@ -147,9 +156,9 @@ func TestLinksFollowSecrets(t *testing.T) {
 	go func() { done <- l.Run(ctx) }()
 
 	// linked waits until the cluster is linked.
-	linked := func() (*destination.Link, <-chan struct{}) {
+	linked := func(cluster string) (*destination.Link, <-chan struct{}) {
 		for {
-			link, changed := l.Lookup("east")
+			link, changed := l.Lookup(cluster)
 			if link != nil {
 				return link, changed
 			}
@@ -158,7 +167,7 @@ func TestLinksFollowSecrets(t *testing.T) {
 	}
 	kubeconfig := emptyCluster(t, func() bool { return false }, nil)
 	state.Put(st, state.Secrets, secret("a", "east", kubeconfig))
-	first, unlinked := linked()
+	first, unlinked := linked("east")
 	if first.TrustDomain != "td" || first.ClusterDomain != "cd" {
 		t.Errorf("link: %+v", first)
 	}
@@ -167,13 +176,27 @@ func TestLinksFollowSecrets(t *testing.T) {
 		s.Annotations[linkerd.TrustDomainAnnotation] = "other"
 	}))
 	<-unlinked
-	second, unlinked := linked()
+	second, unlinked := linked("east")
 	if second == first || second.TrustDomain != "other" {
 		t.Errorf("link after a change: %+v", second)
 	}
+	for i, spoil := range []func(*corev1.Secret){
+		func(s *corev1.Secret) { delete(s.Annotations, linkerd.ClusterDomainAnnotation) },
+		func(s *corev1.Secret) { s.Data = nil },
+		func(s *corev1.Secret) { s.Data[linkerd.RemoteKubeconfigKey] = []byte("clusters: 1") },
+	} {
+		state.Put(st, state.Secrets, secret("a", "east", kubeconfig, spoil, func(s *corev1.Secret) { s.ResourceVersion = fmt.Sprint(3 + i) }))
+		marker := fmt.Sprint("marker-", i)
+		state.Put(st, state.Secrets, secret(marker, marker, kubeconfig))
+		linked(marker)
+		if link, _ := l.Lookup("east"); link != second {
+			t.Errorf("link after bad version %d: %+v", i, link)
+		}
+		state.Remove(st, state.Secrets, "linkerd", marker)
+	}
 	state.Remove(st, state.Secrets, "linkerd", "a")
 	<-unlinked
-	if link, _ := l.Lookup("east"); link != nil || l.size() != 0 {
+	if link, _ := l.Lookup("east"); link != nil {
 		t.Error("still linked without the Secret")
 	}
 	cancel()
