@@ -161,7 +161,7 @@ func (k *sink) decode(obj any) (string, metav1.Object, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
 		return key, nil, err
 	}
-	if err := checkValues(typed); err != nil {
+	if err := decodable(typed); err != nil {
 		return key, nil, err
 	}
 	return key, typed, nil

@@ -7,6 +7,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	convert "github.com/linkerd-lite/linkerd-lite/policy/routes"
 )
 
 // checkHTTPMatch checks that a match can be converted for proxies.
@@ -100,15 +102,14 @@ func checkGRPCMatch(at *field.Path, match gatewayv1.GRPCRouteMatch) *Problem {
 	return nil
 }
 
-// checkHTTPFilter looks at the first body of a filter, in this order, whatever its type says; others than these three
-// are let through.
-func checkHTTPFilter(at *field.Path, filter gatewayv1.HTTPRouteFilter) *Problem {
-	switch {
-	case filter.RequestHeaderModifier != nil:
+// checkHTTPFilter looks at what a filter does; others than these three are let through.
+func checkHTTPFilter(at *field.Path, filter gatewayv1.HTTPRouteFilter, own bool) *Problem {
+	switch convert.HTTPFilterType(filter, own) {
+	case gatewayv1.HTTPRouteFilterRequestHeaderModifier:
 		return checkHeaders(at.Child("requestHeaderModifier"), filter.RequestHeaderModifier)
-	case filter.ResponseHeaderModifier != nil:
+	case gatewayv1.HTTPRouteFilterResponseHeaderModifier:
 		return checkHeaders(at.Child("responseHeaderModifier"), filter.ResponseHeaderModifier)
-	case filter.RequestRedirect != nil:
+	case gatewayv1.HTTPRouteFilterRequestRedirect:
 		return checkRedirect(at.Child("requestRedirect"), filter.RequestRedirect)
 	}
 	return nil

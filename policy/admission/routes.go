@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/apis/gateway"
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 )
 
@@ -16,39 +18,18 @@ func checkPolicyHTTPRoute(o *object) *Problem {
 	if p := o.decode(&route); p != nil {
 		return p
 	}
-	timeouts := make([]timeouts, len(route.Rules))
 	for i, parent := range route.ParentRefs {
 		if parent.Name == "" {
 			return unreadable(spec().Child("parentRefs").Index(i).Child("name"), "missing")
 		}
 	}
-	for i, rule := range route.Rules {
-		at := spec().Child("rules").Index(i)
-		for j, filter := range rule.Filters {
-			var p *Problem
-			if rule.Filters[j], p = tagged(at.Child("filters").Index(j), filter); p != nil {
-				return p
-			}
-		}
-		for j, backend := range rule.BackendRefs {
-			for k, filter := range backend.Filters {
-				if _, p := tagged(at.Child("backendRefs").Index(j).Child("filters").Index(k), filter); p != nil {
-					return p
-				}
-			}
-		}
-		var p *Problem
-		if timeouts[i], p = parseTimeouts(at.Child("timeouts"), rule.Timeouts); p != nil {
-			return p
-		}
-	}
 	return first(
-		func() *Problem { return checkHTTPShape(&route) },
+		func() *Problem { return undecodable(gateway.CheckHTTP(route.Rules, true)) },
 		func() *Problem { return checkParents(o, route.ParentRefs, o.options.HTTPAnnotations) },
-		func() *Problem { return checkHTTPRules(&route) },
+		func() *Problem { return checkHTTPRules(&route, true) },
 		func() *Problem {
-			for i, timeouts := range timeouts {
-				if p := timeouts.check(spec().Child("rules").Index(i).Child("timeouts")); p != nil {
+			for i, rule := range route.Rules {
+				if p := checkTimeouts(spec().Child("rules").Index(i).Child("timeouts"), rule.Timeouts); p != nil {
 					return p
 				}
 			}
@@ -63,9 +44,9 @@ func checkHTTPRoute(o *object) *Problem {
 		return p
 	}
 	return first(
-		func() *Problem { return checkHTTPShape(&route) },
+		func() *Problem { return undecodable(gateway.CheckHTTP(route.Rules, false)) },
 		func() *Problem { return checkParents(o, route.ParentRefs, o.options.HTTPAnnotations) },
-		func() *Problem { return checkHTTPRules(&route) },
+		func() *Problem { return checkHTTPRules(&route, false) },
 		func() *Problem {
 			for i, rule := range route.Rules {
 				for j, backend := range rule.BackendRefs {
@@ -79,7 +60,7 @@ func checkHTTPRoute(o *object) *Problem {
 	)
 }
 
-func checkHTTPRules(route *gatewayv1.HTTPRouteSpec) *Problem {
+func checkHTTPRules(route *gatewayv1.HTTPRouteSpec, own bool) *Problem {
 	for i, rule := range route.Rules {
 		at := spec().Child("rules").Index(i)
 		for j, match := range rule.Matches {
@@ -88,7 +69,7 @@ func checkHTTPRules(route *gatewayv1.HTTPRouteSpec) *Problem {
 			}
 		}
 		for j, filter := range rule.Filters {
-			if p := checkHTTPFilter(at.Child("filters").Index(j), filter); p != nil {
+			if p := checkHTTPFilter(at.Child("filters").Index(j), filter, own); p != nil {
 				return p
 			}
 		}
@@ -102,7 +83,7 @@ func checkGRPCRoute(o *object) *Problem {
 		return p
 	}
 	return first(
-		func() *Problem { return checkGRPCShape(&route) },
+		func() *Problem { return undecodable(gateway.CheckGRPC(route.Rules)) },
 		func() *Problem { return checkParents(o, route.ParentRefs, o.options.GRPCAnnotations) },
 		func() *Problem {
 			for i, rule := range route.Rules {
@@ -115,7 +96,7 @@ func checkGRPCRoute(o *object) *Problem {
 				for j, filter := range rule.Filters {
 					if p := checkHTTPFilter(at.Child("filters").Index(j), gatewayv1.HTTPRouteFilter{
 						RequestHeaderModifier: filter.RequestHeaderModifier, ResponseHeaderModifier: filter.ResponseHeaderModifier,
-					}); p != nil {
+					}, false); p != nil {
 						return p
 					}
 				}
@@ -211,44 +192,37 @@ func checkBackend(at *field.Path, backend gatewayv1.BackendObjectReference) *Pro
 	return nil
 }
 
-// timeouts are those of a rule of a policy HTTPRoute; nil if not given.
-type timeouts struct{ request, backendRequest *time.Duration }
-
-func parseTimeouts(at *field.Path, given *gatewayv1.HTTPRouteTimeouts) (timeouts, *Problem) {
-	var out timeouts
+// checkTimeouts looks at those of a policy HTTPRoute's rule. Zero is not taken for unlimited: a positive backendRequest
+// exceeds it.
+func checkTimeouts(at *field.Path, given *gatewayv1.HTTPRouteTimeouts) *Problem {
 	if given == nil {
-		return out, nil
+		return nil
 	}
-	parse := func(name string, text *gatewayv1.Duration) (*time.Duration, *Problem) {
-		if text == nil {
-			return nil, nil
-		}
-		if *text == "" {
-			return new(time.Duration), nil
-		}
-		duration, err := time.ParseDuration(string(*text))
-		if err != nil {
-			return nil, unreadable(at.Child(name), "%v", err)
-		}
-		return &duration, nil
+	request, backendRequest := duration(given.Request), duration(given.BackendRequest)
+	switch {
+	case backendRequest < 0:
+		return problem(at.Child("backendRequest"), "%v is negative", backendRequest)
+	case request < 0:
+		return problem(at.Child("request"), "%v is negative", request)
+	case given.Request != nil && backendRequest > request:
+		return problem(at.Child("backendRequest"), "%v exceeds request, which is %v", backendRequest, request)
 	}
-	var p *Problem
-	if out.request, p = parse("request", given.Request); p != nil {
-		return out, p
-	}
-	out.backendRequest, p = parse("backendRequest", given.BackendRequest)
-	return out, p
+	return nil
 }
 
-// check does not treat zero as unlimited: a positive backendRequest exceeds it.
-func (t timeouts) check(at *field.Path) *Problem {
-	switch {
-	case t.backendRequest != nil && *t.backendRequest < 0:
-		return problem(at.Child("backendRequest"), "%v is negative", *t.backendRequest)
-	case t.request != nil && *t.request < 0:
-		return problem(at.Child("request"), "%v is negative", *t.request)
-	case t.backendRequest != nil && t.request != nil && *t.backendRequest > *t.request:
-		return problem(at.Child("backendRequest"), "%v exceeds request, which is %v", *t.backendRequest, *t.request)
+// duration is 0 for nothing; the text has been found to be decodable.
+func duration(text *gatewayv1.Duration) time.Duration {
+	if text == nil {
+		return 0
+	}
+	value, _ := time.ParseDuration(string(*text))
+	return value
+}
+
+// undecodable is the problem of a route that cannot be decoded.
+func undecodable(err error) *Problem {
+	if at := (*gateway.Error)(nil); errors.As(err, &at) {
+		return &Problem{Field: at.Field, Message: at.Message, undecodable: true}
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // B69, P311: a route of a newer Gateway API is skipped with one warning that
 // names it, and its last good version stays; the routes next to it work.
-func TestUnknownEnumValuesDoNotDecode(t *testing.T) {
+func TestUndecodableRoutes(t *testing.T) {
 	const gateway, grpc, policy = "gateway.networking.k8s.io/v1 HTTPRoute", "gateway.networking.k8s.io/v1 GRPCRoute", "policy.linkerd.io/v1beta3 HTTPRoute"
 	for _, row := range []struct {
 		name, kind, rule string
