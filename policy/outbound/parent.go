@@ -116,7 +116,11 @@ func (f *former) formService(service *corev1.Service, previous *parent) *parent 
 		if port.Port < 1 || port.Port > 65535 {
 			continue
 		}
-		p.ports[uint16(port.Port)] = parseAppProtocol(port.AppProtocol)
+		// TCP and UDP may share a number: what either of them declares holds.
+		number, protocol := uint16(port.Port), parseAppProtocol(port.AppProtocol)
+		if protocol != undeclared || !p.declares(number) {
+			p.ports[number] = protocol
+		}
 	}
 	if len(p.ports) == 0 {
 		return p

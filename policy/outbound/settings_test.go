@@ -146,6 +146,23 @@ func TestAppProtocol(t *testing.T) {
 	}
 }
 
+// TCP and UDP can share a port's number (3.1).
+func TestAppProtocolOfSharedNumber(t *testing.T) {
+	for _, row := range []struct{ name, ports, want string }{
+		{"UDP declares nothing", "{port: 53, protocol: TCP, appProtocol: http}, {port: 53, protocol: UDP}", "http1"},
+		{"TCP declares nothing", "{port: 53, protocol: UDP}, {port: 53, protocol: TCP, appProtocol: http}", "http1"},
+		{"the last of two", "{port: 53, protocol: TCP, appProtocol: http}, {port: 53, protocol: UDP, appProtocol: kubernetes.io/h2c}", "http2"},
+		{"neither", "{port: 53, protocol: TCP}, {port: 53, protocol: UDP}", "detect"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(serviceSpec("my-svc", "clusterIPs: [10.96.0.10], ports: ["+row.ports+"]"))
+				wantText(t, "Service ns/my-svc:53 "+row.want, head(c.get("ns", "10.96.0.10:53")))
+			})
+		})
+	}
+}
+
 // Opaque by the default list, by annotation, and not at all.
 func TestOpaquePorts(t *testing.T) {
 	scenario(t, "P170 P171 P219", DefaultConfig(), func(t *testing.T, c *cluster) {
