@@ -107,6 +107,7 @@ func TestGetTrafficPolicy(t *testing.T) {
 			{apply: []string{local}, want: []string{"R 10.0.0.2:8989"}},
 		}},
 		{name: "D51", before: with(slice), steps: []step{{}}},
+		{name: "D51, D52 without a node, Pods that have none", before: with(podYAML("p0", "10.0.0.6"), sliceYAML("a", 8989, "10.0.0.1 p1", "10.0.0.4 ew:vm", "10.0.0.5", "10.0.0.6 p0")), steps: []step{{want: []string{"A 10.0.0.6:8989"}}}},
 		{name: "D51 on the switch", before: append([]string{web[0], slice}, pods...), steps: []step{
 			{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989 10.0.0.3:8989"}},
 			{apply: []string{local}, want: []string{"R 10.0.0.1:8989 10.0.0.2:8989 10.0.0.3:8989"}},

@@ -42,7 +42,7 @@ func TestGetRemote(t *testing.T) {
 		remote := c.remoteCluster("target", "r.local",
 			serviceYAML("foo", "{port: 8989}"), podYAML("r-1", "10.9.0.1", ownedBy("Job", "j")),
 			sliceOf("foo", "a", "IPv4", remoteHinted, "10.9.0.1 r-1, zone: b, "+hint("b"), "10.9.0.2 ew:vm", "10.9.0.3, "+hint("c")))
-		c.apply(nodeYAML("na", "a"), mirror(remoteLabel+", "+remoteName))
+		c.apply(nodeYAML("na", "c"), mirror(remoteLabel+", "+remoteName))
 		s := c.get(fooTarget, "na")
 		taken := s.take()
 		if len(taken) != 1 || brief(taken[0]) != "A 10.9.0.1:8989 10.9.0.3:8989" {
@@ -60,6 +60,8 @@ func TestGetRemote(t *testing.T) {
 		}
 		remote.apply(sliceOf("foo", "a", "IPv4", remoteHinted, "10.9.0.1 r-1"))
 		s.want("A 10.9.0.1:8989", "R 10.9.0.3:8989")
+		remote.apply(serviceYAML("foo", "{port: 8989}", "  internalTrafficPolicy: Local"))
+		s.want() // D 1.5
 		c.remove("Service/ns/foo-target")
 		s.want()
 		s.wantOpen() // D 1.16
