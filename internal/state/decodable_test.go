@@ -27,6 +27,7 @@ func TestUndecodableRoutes(t *testing.T) {
 		{"query type", gateway, `{matches: [{queryParams: [{type: Prefix, name: a, value: b}]}]}`, false},
 		{"method", gateway, `{matches: [{method: QUERY}]}`, false},
 		{"scheme", gateway, `{filters: [{type: RequestRedirect, requestRedirect: {scheme: ftp}}]}`, false},
+		{"path modifier of a redirect", gateway, `{filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceRegex}}}]}`, false},
 		{"path modifier", gateway, `{filters: [{type: URLRewrite, urlRewrite: {path: {type: ReplaceRegex}}}]}`, false},
 		{"unknown fields", gateway, `{retry: {attempts: 3}, name: x}`, true},
 		{"filter of the other group", policy, `{filters: [{type: URLRewrite}]}`, false},

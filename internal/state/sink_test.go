@@ -1,7 +1,9 @@
 package state
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -24,7 +26,12 @@ func server(name, version string, port any) *unstructured.Unstructured {
 
 func newServerSink(t *testing.T) (*State, *sink) {
 	t.Helper()
-	s, err := New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{&Servers.KindInfo}})
+	return newLoggingServerSink(t, nil)
+}
+
+func newLoggingServerSink(t *testing.T, log *slog.Logger) (*State, *sink) {
+	t.Helper()
+	s, err := New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{&Servers.KindInfo}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +50,8 @@ func serverPort(s *State, name string) string {
 // B34, B69, policy-inbound 1.3: one object that does not decode harms no other
 // and keeps its own last valid version.
 func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
-	s, k := newServerSink(t)
+	var log bytes.Buffer
+	s, k := newLoggingServerSink(t, slog.New(slog.NewTextHandler(&log, nil)))
 	bad := map[string]any{"not": "a port"}
 	must := func(err error) {
 		t.Helper()
@@ -54,6 +62,9 @@ func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
 	must(k.Replace([]any{server("a", "1", int64(80)), server("b", "2", bad), server("c", "3", "http")}, "3"))
 	if !s.Synced() {
 		t.Error("not synced after a list")
+	}
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "object=ns/b") {
+		t.Errorf("want one warning that names ns/b:\n%s", text)
 	}
 	for name, want := range map[string]string{"a": "80", "b": "", "c": "http"} {
 		if got := serverPort(s, name); got != want {
@@ -81,6 +92,29 @@ func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
 	must(k.Delete(cache.DeletedFinalStateUnknown{Key: "ns/a", Obj: server("a", "9", bad)}))
 	if got := serverPort(s, "a"); got != "" {
 		t.Errorf("a bad version was deleted, yet a good one survives: %q", got)
+	}
+}
+
+// B32, policy-inbound 2.3: a list of what is known already changes nothing, and
+// what an object was is told when a list has something new of it.
+func TestListAgain(t *testing.T) {
+	s, k := newServerSink(t)
+	sub := s.Subscribe()
+	list := func(objects ...any) []Change {
+		t.Helper()
+		if err := k.Replace(objects, "1"); err != nil {
+			t.Fatal(err)
+		}
+		return sub.Take()
+	}
+	if changes := list(server("a", "1", int64(80)), server("b", "2", int64(81))); len(changes) != 2 {
+		t.Errorf("the first list: %+v", changes)
+	}
+	if changes := list(server("a", "1", int64(80)), server("b", "2", int64(81))); len(changes) != 0 {
+		t.Errorf("the same list: %+v", changes)
+	}
+	if changes := list(server("a", "1", int64(80)), server("b", "3", int64(82))); len(changes) != 1 || changes[0].Key != "ns/b" || changes[0].Old == nil || changes[0].New == nil || len(changes[0].Between) != 0 {
+		t.Errorf("a list with a new version of b: %+v", changes)
 	}
 }
 

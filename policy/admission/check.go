@@ -149,13 +149,6 @@ func problem(at *field.Path, format string, args ...any) *Problem {
 	return &Problem{Field: at.String(), Message: fmt.Sprintf(format, args...)}
 }
 
-// unreadable is a problem of a value that the type knows no meaning of.
-func unreadable(at *field.Path, format string, args ...any) *Problem {
-	p := problem(at, format, args...)
-	p.undecodable = true
-	return p
-}
-
 // first returns the first problem of a list of checks.
 func first(checks ...func() *Problem) *Problem {
 	for _, check := range checks {

@@ -31,9 +31,6 @@ func checkHTTPMatch(at *field.Path, match gatewayv1.HTTPRouteMatch) *Problem {
 			}
 		}
 	}
-	if match.Method != nil && !httpguts.ValidHeaderFieldName(string(*match.Method)) {
-		return problem(at.Child("method"), "%q is no method", *match.Method)
-	}
 	return nil
 }
 

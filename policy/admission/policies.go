@@ -51,13 +51,13 @@ func checkNetworks(at *field.Path, networks []policy.Network) *Problem {
 	for i, network := range networks {
 		cidr, err := network.CIDR.Prefix()
 		if err != nil {
-			return unreadable(at.Index(i).Child("cidr"), "%v", err)
+			return problem(at.Index(i).Child("cidr"), "%v", err)
 		}
 		for j, text := range network.Except {
 			at := at.Index(i).Child("except").Index(j)
 			except, err := text.Prefix()
 			if err != nil {
-				return unreadable(at, "%v", err)
+				return problem(at, "%v", err)
 			}
 			if except.Bits() <= cidr.Bits() && except.Contains(cidr.Addr()) {
 				return problem(at, "cidr %s is negated by %s, which leaves nothing of it", network.CIDR, text)

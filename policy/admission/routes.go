@@ -20,7 +20,7 @@ func checkPolicyHTTPRoute(o *object) *Problem {
 	}
 	for i, parent := range route.ParentRefs {
 		if parent.Name == "" {
-			return unreadable(spec().Child("parentRefs").Index(i).Child("name"), "missing")
+			return problem(spec().Child("parentRefs").Index(i).Child("name"), "missing")
 		}
 	}
 	return first(

@@ -221,6 +221,9 @@ func TestAuthorizations(t *testing.T) {
 				c.apply(policyDoc("p", toAdmin, refs))
 				w.quiet()
 			}
+			if lines := c.log.lines("authorizes nobody", "ns/p"); len(lines) != 4 {
+				t.Errorf("%d contradictions are noted, want 4: %q", len(lines), lines)
+			}
 			c.apply(policyDoc("p", toAdmin, mesh+", "+byAllNets))
 			w.want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:a.b}]}} from all" + probeRoutes)
 		}},

@@ -69,6 +69,9 @@ spec:
 			w.want("default/all-authenticated detect 10s\nauthz default/all-authenticated meshTLS:{identities:{suffixes:[{}]}} from all" + probe)
 			c.apply(serverOn("linkerd-admin", "http", ", proxyProtocol: HTTP/1"))
 			w.want(adminServer + probe)
+			if lines := c.log.lines("probes need a route"); len(lines) != 0 {
+				t.Errorf("noted while probes have their route: %q", lines)
+			}
 			c.apply(metricsRoute + acceptedByAdmin)
 			w.want(adminServer + metricsRouted)
 			c.apply(strings.Replace(metricsRoute, "/metrics", "/other", 1) + acceptedByAdmin)

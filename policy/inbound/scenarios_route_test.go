@@ -120,7 +120,7 @@ func TestRoutes(t *testing.T) {
 			} {
 				c.apply(strings.Replace(gateway, "method: GET}]", "method: GET}], filters: ["+filter+"]", 1) + acceptedByAdmin)
 				w.quiet()
-				if lines := c.log.lines("ns/metrics-route", "cannot be used"); len(lines) != i+1 {
+				if lines := c.log.lines("ns/metrics-route", "cannot be used", "last_version_stays=false"); len(lines) != i+1 {
 					t.Errorf("%d warnings after %d versions: %q", len(lines), i+1, lines)
 				}
 				// Its status is written, once or more.

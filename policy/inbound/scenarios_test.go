@@ -427,10 +427,18 @@ spec:
 			// The views know the old version, a new stream on b meets both.
 			c.put(strings.Replace(serverOn("s", "80", ", proxyProtocol: opaque, accessPolicy: audit"), "{}", "{matchLabels: {app: b}}", 1))
 			b := c.open("ns:b", 80)
+			var got string
+			go func() { got = c.get("ns:b", 80) }()
 			synctest.Wait()
 			b.quiet()
 			a.quiet()
+			if got != "" {
+				t.Errorf("GetPort does not wait: %s", got)
+			}
 			c.settle()
+			if want := "policy.linkerd.io server/s opaque\nauthz default/audit unauthenticated from all"; got != want {
+				t.Errorf("GetPort: %s, want %s", got, want)
+			}
 			b.want("policy.linkerd.io server/s opaque\nauthz default/audit unauthenticated from all")
 			a.want("default/all-unauthenticated detect 10s\nauthz default/all-unauthenticated unauthenticated from all" + defaultRoute)
 		}},

@@ -74,6 +74,9 @@ func TestGRPCMatches(t *testing.T) {
 func TestHosts(t *testing.T) {
 	got := Hosts([]gatewayv1.Hostname{"*.a.b", "Web.example", "*"})
 	want := []string{`{"suffix":{"reverseLabels":["b","a"]}}`, `{"exact":"Web.example"}`, `{"exact":"*"}`}
+	if len(got) != len(want) {
+		t.Fatalf("%d hosts, want %d", len(got), len(want))
+	}
 	for i, host := range got {
 		check(t, want[i], host, nil)
 	}
