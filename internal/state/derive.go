@@ -1,7 +1,6 @@
 package state
 
 import (
-	"github.com/cilium/statedb"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -26,9 +25,9 @@ type derived struct {
 //
 // The kind is valid for s only, and reads as empty if s does not hold source.
 // Call Derive before s runs and before it is read.
-func Derive[T, D Object](s *State, name string, source *Kind[T], form func(source T, previous D) D, indexes ...Index[D]) (*Kind[D], error) {
+func Derive[T, D Object](s *State, name string, source *Kind[T], form func(source T, previous D) D, indexes ...Index[D]) *Kind[D] {
 	kind := &Kind[D]{KindInfo{Name: name, GVR: source.GVR, GVK: source.GVK, indexes: untyped(indexes)}}
-	return kind, s.derive(&kind.KindInfo, &source.KindInfo, func(obj, previous metav1.Object) metav1.Object {
+	s.derive(&kind.KindInfo, &source.KindInfo, func(obj, previous metav1.Object) metav1.Object {
 		// An assertion that fails leaves zero: there was none.
 		before, _ := previous.(D)
 		var none D
@@ -37,36 +36,34 @@ func Derive[T, D Object](s *State, name string, source *Kind[T], form func(sourc
 		}
 		return nil
 	})
+	return kind
 }
 
-func (s *State) derive(kind, source *KindInfo, form func(source, previous metav1.Object) metav1.Object) error {
+func (s *State) derive(kind, source *KindInfo, form func(source, previous metav1.Object) metav1.Object) {
 	kind.id = len(s.tables)
 	s.tables = append(s.tables, nil)
+	s.store.grow(1)
 	from := s.tables[source.id]
 	if from == nil {
-		return nil
+		return
 	}
-	added, err := newTable(s.db, kind)
-	if err != nil {
-		return err
-	}
+	added := newTable(s.store, kind)
 	s.tables[kind.id] = added
 	d := &derived{table: added, form: form}
 	from.derived = append(from.derived, d)
 
-	txn := s.db.WriteTxn(from.rw, added.rw)
-	defer txn.Abort()
-	for obj := range from.rw.All(txn) {
-		d.follow(txn, keyOf(obj), obj)
-	}
-	txn.Commit()
-	return nil
+	s.store.update(func(txn *transaction) []Change {
+		for _, obj := range from.contents().objects.All {
+			d.follow(txn, keyOf(obj), obj)
+		}
+		return nil
+	})
 }
 
 // follow brings the row at key up to date with its source; a nil source
 // deletes it.
-func (d *derived) follow(txn statedb.WriteTxn, key string, source metav1.Object) (Change, bool) {
-	old, _, _ := d.table.rw.Get(txn, d.table.primary.Query(key))
+func (d *derived) follow(txn *transaction, key string, source metav1.Object) (Change, bool) {
+	old := txn.get(d.table.kind.id, key)
 	var result metav1.Object
 	if source != nil {
 		result = d.form(source, old)

@@ -27,7 +27,7 @@ func TestDerivedKindFollowsItsSource(t *testing.T) {
 	}
 	put("early", "red")
 	byColour := NewIndex(0, "colour", func(c *coloured) []string { return []string{c.colour} })
-	kind, err := Derive(s, "coloured", Services, func(source *corev1.Service, previous *coloured) *coloured {
+	kind := Derive(s, "coloured", Services, func(source *corev1.Service, previous *coloured) *coloured {
 		switch colour := source.Labels["colour"]; {
 		case colour == "":
 			return nil
@@ -37,9 +37,6 @@ func TestDerivedKindFollowsItsSource(t *testing.T) {
 			return &coloured{source, colour}
 		}
 	}, byColour)
-	if err != nil {
-		t.Fatal(err)
-	}
 	sub := s.Subscribe()
 	for _, step := range []struct {
 		name, colour string
@@ -85,10 +82,7 @@ func TestDerivedKindOfAbsentSourceIsEmpty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind, err := Derive(s, "coloured", Services, func(*corev1.Service, *coloured) *coloured { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	kind := Derive(s, "coloured", Services, func(*corev1.Service, *coloured) *coloured { return nil })
 	if _, ok := Get(s.Snapshot().Reader(), kind, "ns", "x"); ok {
 		t.Error("found an object of a kind that is not held")
 	}

@@ -75,7 +75,7 @@ func (s *State) registerMetrics(registerer prometheus.Registerer) (*lagMetrics, 
 			Name:        metricName(info) + "_cache_size",
 			Help:        "Number of objects held of this kind.",
 			ConstLabels: prometheus.Labels{"cluster": s.config.Cluster},
-		}, func() float64 { return float64(table.len(s.db.ReadTxn())) })
+		}, func() float64 { return float64(table.len()) })
 		if err := registerer.Register(size); err != nil {
 			return nil, fmt.Errorf("register %s_cache_size: %w", info.Name, err)
 		}

@@ -134,7 +134,7 @@ func (k *sink) replaceAll(list []any) bool {
 		}
 		objs[key] = typed
 	}
-	k.state.publish(k.state.tables[k.info.id].replace(k.state.db, objs, keep))
+	k.state.publish(k.state.tables[k.info.id].replace(objs, keep))
 	k.state.markSynced(k.info.id)
 	first := list == nil && !k.absent
 	k.absent = list == nil

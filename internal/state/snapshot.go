@@ -3,17 +3,16 @@ package state
 import (
 	"iter"
 
-	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/part"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Snapshot is one consistent, immutable view of all tables. It is cheap to
 // take and to copy; holding one keeps the objects in it alive.
 type Snapshot struct {
-	txn statedb.ReadTxn
 	// tables has nil for a kind that the state was not configured to hold: it
 	// reads as empty.
-	tables []*table
+	tables []*contents
 }
 
 // Reader reads a snapshot and remembers what it was asked, so that the result
@@ -61,7 +60,7 @@ func Get[T Object](r *Reader, k *Kind[T], namespace, name string) (T, bool) {
 	if t == nil {
 		return none, false
 	}
-	obj, _, ok := t.rw.Get(r.snapshot.txn, t.primary.Query(key))
+	obj, ok := t.objects.Get([]byte(key))
 	if !ok {
 		return none, false
 	}
@@ -100,7 +99,7 @@ func list[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
 	if t == nil {
 		return func(func(T) bool) {}
 	}
-	return objects[T](t.rw.List(r.snapshot.txn, t.namespace.Query(namespace)))
+	return objects[T](t.objects.Prefix([]byte(objectKey(namespace, ""))))
 }
 
 // All returns all objects of a kind in order of namespace and name.
@@ -110,7 +109,7 @@ func All[T Object](r *Reader, k *Kind[T]) iter.Seq[T] {
 	if t == nil {
 		return func(func(T) bool) {}
 	}
-	return objects[T](t.rw.All(r.snapshot.txn))
+	return objects[T](t.objects.Iterator())
 }
 
 // By returns the objects with key in the index, in order of namespace and name.
@@ -120,7 +119,7 @@ func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
 	if t == nil {
 		return func(func(T) bool) {}
 	}
-	return objects[T](t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)))
+	return objects[T](t.indexes[ix.pos-idxSecondary].Prefix(indexKey(key, "")))
 }
 
 // AppendBy appends what By returns to objs. It takes fewer allocations, for
@@ -128,16 +127,16 @@ func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
 func AppendBy[T Object](objs []T, r *Reader, k *Kind[T], ix Index[T], key string) []T {
 	r.depend(Topic{k.id, ix.pos, key})
 	if t := r.snapshot.tables[k.id]; t != nil {
-		for obj := range t.rw.List(r.snapshot.txn, t.secondary[ix.pos-idxSecondary].Query(key)) {
+		for _, obj := range t.indexes[ix.pos-idxSecondary].Prefix(indexKey(key, "")).All {
 			objs = append(objs, obj.(T))
 		}
 	}
 	return objs
 }
 
-func objects[T Object](seq iter.Seq2[metav1.Object, statedb.Revision]) iter.Seq[T] {
+func objects[T Object](found part.Iterator[metav1.Object]) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		for obj := range seq {
+		for _, obj := range found.All {
 			if !yield(obj.(T)) {
 				return
 			}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/cilium/statedb"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +36,7 @@ type Config struct {
 // a snapshot taken after a change was received holds that change or a later one.
 type State struct {
 	config     Config
-	db         *statedb.DB
+	store      *store
 	tables     []*table
 	synced     []syncFlag
 	lag        *lagMetrics
@@ -60,7 +59,7 @@ func New(config Config) (*State, error) {
 	}
 	s := &State{
 		config:        config,
-		db:            statedb.New(),
+		store:         newStore(kindCount),
 		tables:        make([]*table, kindCount),
 		synced:        make([]syncFlag, kindCount),
 		subscriptions: map[*Subscription]struct{}{},
@@ -68,11 +67,7 @@ func New(config Config) (*State, error) {
 	}
 	kinds := allKinds()
 	for _, info := range config.Kinds {
-		table, err := newTable(s.db, kinds[info.id])
-		if err != nil {
-			return nil, err
-		}
-		s.tables[info.id] = table
+		s.tables[info.id] = newTable(s.store, kinds[info.id])
 		s.synced[info.id].done = make(chan struct{})
 	}
 	var err error
@@ -83,7 +78,7 @@ func New(config Config) (*State, error) {
 }
 
 // Snapshot returns the present state of all tables.
-func (s *State) Snapshot() Snapshot { return Snapshot{txn: s.db.ReadTxn(), tables: s.tables} }
+func (s *State) Snapshot() Snapshot { return Snapshot{tables: s.store.load()} }
 
 // Subscribe returns a subscription that gets every change from now on.
 // Cancel it with Unsubscribe.
@@ -124,7 +119,7 @@ func Remove[T Object](s *State, k *Kind[T], namespace, name string) {
 }
 
 func (s *State) put(id int, key string, obj metav1.Object) {
-	s.publish(s.tables[id].put(s.db, key, obj))
+	s.publish(s.tables[id].put(key, obj))
 }
 
 func (s *State) markSynced(id int) {
@@ -169,7 +164,7 @@ func (s *State) WaitSynced(ctx context.Context) error {
 func (s *State) ResourceVersion(group, kind, namespace, name string) (version string, ok, held bool) {
 	for _, info := range s.config.Kinds {
 		if info.GVK.Group == group && info.GVK.Kind == kind {
-			version, ok = s.tables[info.id].resourceVersion(s.db.ReadTxn(), objectKey(namespace, name))
+			version, ok = s.tables[info.id].resourceVersion(objectKey(namespace, name))
 			return version, ok, true
 		}
 	}

@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"errors"
 	"log/slog"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -25,32 +24,22 @@ type index struct {
 	rateLimits            *state.Kind[*rateLimit]
 }
 
-func newIndex(st *state.State, f *former) (*index, error) {
-	var errs []error
-	ix := &index{
+func newIndex(st *state.State, f *former) *index {
+	return &index{
 		messages:              f.messages,
 		log:                   f.log,
-		pods:                  derive(&errs, st, "inbound-pod", state.Pods, f.formPod),
-		externalWorkloads:     derive(&errs, st, "inbound-externalworkload", state.ExternalWorkloads, f.formExternalWorkload),
-		servers:               derive(&errs, st, "inbound-server", state.Servers, f.formServer),
-		serverAuthorizations:  derive(&errs, st, "inbound-serverauthorization", state.ServerAuthorizations, f.formServerAuthorization),
-		authorizationPolicies: derive(&errs, st, "inbound-authorizationpolicy", state.AuthorizationPolicies, f.formAuthorizationPolicy, policiesByTarget),
-		meshTLS:               derive(&errs, st, "inbound-meshtls", state.MeshTLSAuthentications, f.formMeshTLS),
-		networks:              derive(&errs, st, "inbound-network", state.NetworkAuthentications, f.formNetwork),
-		policyHTTPRoutes:      derive(&errs, st, "inbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, routesByServer),
-		httpRoutes:            derive(&errs, st, "inbound-httproute", state.HTTPRoutes, f.formHTTPRoute, routesByServer),
-		grpcRoutes:            derive(&errs, st, "inbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, routesByServer),
-		rateLimits:            derive(&errs, st, "inbound-ratelimit", state.HTTPLocalRateLimitPolicies, f.formRateLimit, limitsByServer),
+		pods:                  state.Derive(st, "inbound-pod", state.Pods, f.formPod),
+		externalWorkloads:     state.Derive(st, "inbound-externalworkload", state.ExternalWorkloads, f.formExternalWorkload),
+		servers:               state.Derive(st, "inbound-server", state.Servers, f.formServer),
+		serverAuthorizations:  state.Derive(st, "inbound-serverauthorization", state.ServerAuthorizations, f.formServerAuthorization),
+		authorizationPolicies: state.Derive(st, "inbound-authorizationpolicy", state.AuthorizationPolicies, f.formAuthorizationPolicy, policiesByTarget),
+		meshTLS:               state.Derive(st, "inbound-meshtls", state.MeshTLSAuthentications, f.formMeshTLS),
+		networks:              state.Derive(st, "inbound-network", state.NetworkAuthentications, f.formNetwork),
+		policyHTTPRoutes:      state.Derive(st, "inbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, routesByServer),
+		httpRoutes:            state.Derive(st, "inbound-httproute", state.HTTPRoutes, f.formHTTPRoute, routesByServer),
+		grpcRoutes:            state.Derive(st, "inbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, routesByServer),
+		rateLimits:            state.Derive(st, "inbound-ratelimit", state.HTTPLocalRateLimitPolicies, f.formRateLimit, limitsByServer),
 	}
-	return ix, errors.Join(errs...)
-}
-
-func derive[T, D state.Object](errs *[]error, st *state.State, name string, source *state.Kind[T], form func(T, D) D, indexes ...state.Index[D]) *state.Kind[D] {
-	kind, err := state.Derive(st, name, source, form, indexes...)
-	if err != nil {
-		*errs = append(*errs, err)
-	}
-	return kind
 }
 
 // workloads is the kind that holds the workload.

@@ -92,10 +92,7 @@ func New(config Config) (*Server, error) {
 		log:      log,
 		mesh:     mesh{controlPlaneNamespace: config.ControlPlaneNamespace, trustDomain: config.TrustDomain},
 	}
-	ix, err := newIndex(config.State, f)
-	if err != nil {
-		return nil, fmt.Errorf("inbound policy: %w", err)
-	}
+	ix := newIndex(config.State, f)
 	if config.Registerer != nil {
 		if err := config.Registerer.Register(newSizes(config.State, ix)); err != nil {
 			return nil, fmt.Errorf("inbound policy: %w", err)

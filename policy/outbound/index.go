@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"errors"
 	"log/slog"
 	"net/netip"
 
@@ -28,28 +27,18 @@ type index struct {
 	routes [5]*state.Kind[*route]
 }
 
-func newIndex(st *state.State, f *former) (*index, error) {
-	var errs []error
-	ix := &index{
-		services:       derive(&errs, st, "outbound-service", state.Services, f.formService, parentsByIP),
-		egressNetworks: derive(&errs, st, "outbound-egressnetwork", state.EgressNetworks, f.formEgressNetwork),
+func newIndex(st *state.State, f *former) *index {
+	return &index{
+		services:       state.Derive(st, "outbound-service", state.Services, f.formService, parentsByIP),
+		egressNetworks: state.Derive(st, "outbound-egressnetwork", state.EgressNetworks, f.formEgressNetwork),
 		routes: [...]*state.Kind[*route]{
-			derive(&errs, st, "outbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, producersByParent, consumers),
-			derive(&errs, st, "outbound-httproute", state.HTTPRoutes, f.formHTTPRoute, producersByParent, consumers),
-			derive(&errs, st, "outbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, producersByParent, consumers),
-			derive(&errs, st, "outbound-tlsroute", state.TLSRoutes, f.formTLSRoute, producersByParent, consumers),
-			derive(&errs, st, "outbound-tcproute", state.TCPRoutes, f.formTCPRoute, producersByParent, consumers),
+			state.Derive(st, "outbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, producersByParent, consumers),
+			state.Derive(st, "outbound-httproute", state.HTTPRoutes, f.formHTTPRoute, producersByParent, consumers),
+			state.Derive(st, "outbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, producersByParent, consumers),
+			state.Derive(st, "outbound-tlsroute", state.TLSRoutes, f.formTLSRoute, producersByParent, consumers),
+			state.Derive(st, "outbound-tcproute", state.TCPRoutes, f.formTCPRoute, producersByParent, consumers),
 		},
 	}
-	return ix, errors.Join(errs...)
-}
-
-func derive[T, D state.Object](errs *[]error, st *state.State, name string, source *state.Kind[T], form func(T, D) D, indexes ...state.Index[D]) *state.Kind[D] {
-	kind, err := state.Derive(st, name, source, form, indexes...)
-	if err != nil {
-		*errs = append(*errs, err)
-	}
-	return kind
 }
 
 // parent returns the parent, nil if there is none.

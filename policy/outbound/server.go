@@ -86,10 +86,7 @@ func New(config Config) (*Server, error) {
 	if f.opaquePorts, err = policy.ParsePorts(config.DefaultOpaquePorts); err != nil {
 		return nil, fmt.Errorf("default-opaque-ports: %w", err)
 	}
-	ix, err := newIndex(config.State, f)
-	if err != nil {
-		return nil, fmt.Errorf("outbound policy: %w", err)
-	}
+	ix := newIndex(config.State, f)
 	if config.Registerer != nil {
 		if err := config.Registerer.Register(newSizes(config.State, ix)); err != nil {
 			return nil, fmt.Errorf("outbound policy: %w", err)

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"errors"
 	"log/slog"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,31 +44,26 @@ type index struct {
 	ranks map[string]int
 }
 
-func newIndex(st *state.State, f *former) (*index, error) {
-	var errs []error
-	ix := &index{ranks: map[string]int{}}
-	add := func(rank int, kind *state.Kind[*route], err error) {
-		errs = append(errs, err)
-		for len(ix.routes) <= rank {
-			ix.routes = append(ix.routes, nil)
-		}
-		if err == nil {
-			ix.routes[rank] = append(ix.routes[rank], kind)
+func newIndex(st *state.State, f *former) *index {
+	ix := &index{
+		routes: [][]*state.Kind[*route]{
+			{state.Derive(st, "status-grpcroute", state.GRPCRoutes, f.formGRPCRoute, byParent, byTarget)},
+			{
+				state.Derive(st, "status-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, byParent, byTarget),
+				state.Derive(st, "status-httproute", state.HTTPRoutes, f.formHTTPRoute, byParent, byTarget),
+			},
+			{state.Derive(st, "status-tlsroute", state.TLSRoutes, f.formTLSRoute, byParent, byTarget)},
+			{state.Derive(st, "status-tcproute", state.TCPRoutes, f.formTCPRoute, byParent, byTarget)},
+		},
+		rateLimits: state.Derive(st, "status-ratelimit", state.HTTPLocalRateLimitPolicies, f.formRateLimit, byServer),
+		ranks:      map[string]int{},
+	}
+	for rank, kinds := range ix.routes {
+		for _, kind := range kinds {
 			ix.ranks[kind.Name] = rank
 		}
 	}
-	kind, err := state.Derive(st, "status-grpcroute", state.GRPCRoutes, f.formGRPCRoute, byParent, byTarget)
-	add(0, kind, err)
-	kind, err = state.Derive(st, "status-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, byParent, byTarget)
-	add(1, kind, err)
-	kind, err = state.Derive(st, "status-httproute", state.HTTPRoutes, f.formHTTPRoute, byParent, byTarget)
-	add(1, kind, err)
-	kind, err = state.Derive(st, "status-tlsroute", state.TLSRoutes, f.formTLSRoute, byParent, byTarget)
-	add(2, kind, err)
-	kind, err = state.Derive(st, "status-tcproute", state.TCPRoutes, f.formTCPRoute, byParent, byTarget)
-	add(3, kind, err)
-	ix.rateLimits, err = state.Derive(st, "status-ratelimit", state.HTTPLocalRateLimitPolicies, f.formRateLimit, byServer)
-	return ix, errors.Join(append(errs, err)...)
+	return ix
 }
 
 // object names an object that gets a status. Kind is the state's name for it.

@@ -88,9 +88,7 @@ func New(config Config) (*Writer, error) {
 	if w.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
 		return nil, fmt.Errorf("cluster-networks: %w", err)
 	}
-	if w.index, err = newIndex(config.State, &former{config.Log}); err != nil {
-		return nil, fmt.Errorf("status: %w", err)
-	}
+	w.index = newIndex(config.State, &former{config.Log})
 	if w.metrics, err = newMetrics(config.Registerer); err != nil {
 		return nil, err
 	}
