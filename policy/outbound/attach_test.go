@@ -126,6 +126,8 @@ func TestAttachment(t *testing.T) {
 		{"status of another name", toSvc, "group: core, kind: Service, name: other, port: 4191", false},
 		{"the status's namespace does not matter", toSvc, toSvc + ", namespace: elsewhere", true},
 		{"another namespace", toSvc + ", namespace: elsewhere", toSvc, false},
+		{"empty namespace", toSvc + ", namespace: ''", toSvc, true},
+		{"status of another group", toSvc, "group: gateway.networking.k8s.io, kind: Service, name: my-svc, port: 4191", false},
 		{"own namespace", toSvc + ", namespace: ns", toSvc, true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -137,6 +139,12 @@ func TestAttachment(t *testing.T) {
 			})
 		})
 	}
+	t.Run("another condition", func(t *testing.T) {
+		bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			c.apply(mySvc(), strings.Replace(polHTTP.route(routeDoc{}), "type: Accepted", "type: ResolvedRefs", 1))
+			wantText(t, defaultPolicy, c.get("ns", "10.96.0.10:4191"))
+		})
+	})
 	t.Run("EgressNetwork without port", func(t *testing.T) {
 		bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 			const ref = "group: policy.linkerd.io, kind: EgressNetwork, name: my-egress"

@@ -254,6 +254,13 @@ func TestFailureAccrual(t *testing.T) {
 		{"P245 jitter 101", []string{conseq, jitter + "'101'"}, ""},
 		{"P245 jitter NaN", []string{conseq, jitter + "NaN"}, ""},
 		{"jitter 100", []string{conseq, jitter + "'1e2'"}, consecutive("max_failures:7 backoff:{min_backoff:1s max_backoff:1m0s jitter_ratio:100}")},
+		{"jitter 0", []string{conseq, jitter + "'0'"}, consecutive("max_failures:7 backoff:{min_backoff:1s max_backoff:1m0s}")},
+		{"jitter in hexadecimal", []string{conseq, jitter + "'0x1p-1'"}, ""},
+		{"min-penalty as long as max-penalty", []string{conseq, minPenalty + "1m"}, consecutive("max_failures:7 backoff:{min_backoff:1m0s max_backoff:1m0s jitter_ratio:0.5}")},
+		{"threshold 1", []string{uni, threshold + "'1'"}, unified("1", "10s", "min_requests:5")},
+		{"threshold too small to be told from 0", []string{uni, threshold + "1e-400", window + "5ms"}, " unified:{decay:5ms min_requests:5 max_consecutive_failures:7 " + defaults + "}"},
+		{"no window even with threshold 0", []string{uni, threshold + "'0'", window + "0s"}, ""},
+		{"min-requests out of range even with threshold 0", []string{uni, threshold + "'0'", minRequests + "'4294967296'"}, ""},
 		{"failures out of range", []string{conseq, maxFailures + "'4294967296'"}, ""},
 	} {
 		for _, parent := range bothParents {

@@ -94,6 +94,7 @@ func TestScenarios(t *testing.T) {
 		"P254 P255 B66 Services without a clusterIP": {
 			{apply(strings.Replace(mySvc, "10.96.0.10", "None", 1), routeDoc("HTTPRoute", "r", toService)), map[string]string{"HTTPRoute/r": serviceEntry + noParent + `"parent service must have a ClusterIP"` + isResolved}},
 			{apply(strings.Replace(mySvc, "clusterIP: 10.96.0.10", "type: ExternalName, externalName: a.b", 1)), map[string]string{"HTTPRoute/r": serviceEntry + noParent + `"parent service must have a ClusterIP"` + isResolved}},
+			{apply(strings.Replace(mySvc, "clusterIP", "type: ExternalName, externalName: a.b, clusterIP", 1)), map[string]string{"HTTPRoute/r": serviceEntry + noParent + `"parent service must have a ClusterIP"` + isResolved}},
 			{apply(mySvc), map[string]string{"HTTPRoute/r": serviceEntry + isAccepted + isResolved}},
 		},
 		"P256 B66 entries of other controllers": {{
@@ -140,6 +141,8 @@ func TestScenarios(t *testing.T) {
 		"P265 P266 an EgressNetwork comes, is refused, is accepted, and goes": {
 			{apply(routeDoc("TLSRoute", "r", toEgress)), map[string]string{"TLSRoute/r": egressEntry + noParent + isResolved}},
 			{apply(strings.Replace(myEgress, "Allow", "Allow, networks: [{cidr: 10.0.0.0/8}]", 1)), map[string]string{"TLSRoute/r": egressEntry + noParent + `"EgressNetwork parent has not been accepted"` + isResolved}},
+			{apply("{kind: EgressNetwork, metadata: {namespace: ns, name: my-egress}, spec: {trafficPolicy: Allow, networks: [{cidr: 10.0.0.0/8}]}, status: {conditions: [{type: Ready, status: 'True'}]}}"),
+				map[string]string{"TLSRoute/r": egressEntry + noParent + `"EgressNetwork parent has not been accepted"` + isResolved}},
 			{apply(myEgress), map[string]string{"TLSRoute/r": egressEntry + isAccepted + isResolved}},
 			{remove("EgressNetwork", "my-egress"), map[string]string{"TLSRoute/r": egressEntry + noParent + isResolved}},
 		},
@@ -165,7 +168,7 @@ func TestScenarios(t *testing.T) {
 			{remove("GRPCRoute", "g"), map[string]string{"HTTPRoute/h": serviceEntry + isAccepted + isResolved}},
 		},
 		"P273 P274 P275 P276 networks of an EgressNetwork": {{
-			apply(myEgress, egressDoc("outside", "{cidr: 1.0.0.0/8}, {cidr: 'fd00::/8'}"), egressDoc("all", "{cidr: 0.0.0.0/0}"), egressDoc("inside", "{cidr: 10.1.0.0/16}"),
+			apply(myEgress, egressDoc("outside", "{cidr: 1.0.0.0/8}, {cidr: 'fd00::/8'}"), egressDoc("all", "{cidr: 0.0.0.0/0}"), egressDoc("inside", "{cidr: 10.1.0.0/16}"), egressDoc("beside", "{cidr: 10.0.0.0/8, except: [9.0.0.0/8]}"),
 				egressDoc("excepted", "{cidr: 0.0.0.0/0, except: [10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16]}"),
 				egressDoc("halves", "{cidr: 0.0.0.0/0, except: [10.0.0.0/9, 10.128.0.0/9, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16]}"),
 				egressDoc("wider", "{cidr: 0.0.0.0/0, except: [10.0.0.0/7, 100.0.0.0/8, 172.0.0.0/8, 192.0.0.0/8]}"), egressDoc("empty", ""),
@@ -174,6 +177,7 @@ func TestScenarios(t *testing.T) {
 				"EgressNetwork/my-egress": "Accepted=True(Accepted)", "EgressNetwork/outside": "Accepted=True(Accepted)", "EgressNetwork/empty": "Accepted=True(Accepted)",
 				"EgressNetwork/all":      `Accepted=False(EgressReasonNetworkOverlap)"networks overlap with clusterNetworks"`,
 				"EgressNetwork/inside":   `Accepted=False(EgressReasonNetworkOverlap)"networks overlap with clusterNetworks"`,
+				"EgressNetwork/beside":   `Accepted=False(EgressReasonNetworkOverlap)"networks overlap with clusterNetworks"`,
 				"EgressNetwork/halves":   `Accepted=False(EgressReasonNetworkOverlap)"networks overlap with clusterNetworks"`,
 				"EgressNetwork/excepted": "Accepted=True(Accepted)", "EgressNetwork/wider": "Accepted=True(Accepted)",
 				"EgressNetwork/foreign": "Other=True(Why) Accepted=True(Accepted)",
@@ -285,6 +289,13 @@ func TestNoChangeIsNotWritten(t *testing.T) {
 		{"an entry is missing", a, true},
 		{"an entry too many", a + ", " + b + ", " + b, true},
 		{"a port differs", strings.Replace(a, "4191", "4192", 1) + ", " + b, true},
+		{"a port is missing", strings.Replace(a, ", port: 4191", "", 1) + ", " + b, true},
+		{"a name differs", strings.Replace(a, "name: a", "name: aa", 1) + ", " + b, true},
+		{"a namespace differs", strings.Replace(a, "namespace: ns", "namespace: far", 1) + ", " + b, true},
+		{"a namespace is missing", strings.Replace(a, "namespace: ns, ", "", 1) + ", " + b, true},
+		{"a kind differs", strings.Replace(a, "kind: Service", "kind: Server", 1) + ", " + b, true},
+		{"a group differs", strings.Replace(a, "group: core", "group: ''", 1) + ", " + b, true},
+		{"a section too many", strings.Replace(a, "port: 4191", "port: 4191, sectionName: x", 1) + ", " + b, true},
 		{"a message differs", strings.Replace(a, `message: ""`, `message: "x"`, 1) + ", " + b, true},
 		{"observed generation", strings.Replace(a, `message: ""`, `message: "", observedGeneration: 1`, 1) + ", " + b, true},
 	} {
