@@ -194,6 +194,16 @@ func TestScenarios(t *testing.T) {
 	// P267 P268 P269 P270: every kind against every other, in both orders.
 	order := map[string]int{"GRPCRoute": 0, "HTTPRoute": 1, "policy HTTPRoute": 1, "TLSRoute": 2, "TCPRoute": 3}
 	for _, first := range routeKinds {
+		rows["P257 P258 P260 backends of all rules of a "+first.kind] = []step{{
+			apply(mySvc, backendSvc, routeDoc(first.kind, "good", toService, "{name: backend}", "{name: my-svc}"),
+				routeDoc(first.kind, "missing", toService, "{name: backend}", "{name: my-svc}, {name: nobody}"),
+				routeDoc(first.kind, "unknown", toService, "{name: backend}", "{kind: Pod, name: backend}")),
+			map[string]string{
+				first.kind + "/good":    serviceEntry + isAccepted + isResolved,
+				first.kind + "/missing": serviceEntry + isAccepted + " ResolvedRefs=False(BackendNotFound)",
+				first.kind + "/unknown": serviceEntry + isAccepted + " ResolvedRefs=False(InvalidKind)",
+			},
+		}}
 		rows["P270 lone "+first.kind] = []step{{apply(mySvc, routeDoc(first.kind, "a", toService)), map[string]string{first.kind + "/a": serviceEntry + isAccepted + isResolved}}}
 		for _, second := range routeKinds {
 			a, b := isAccepted, isAccepted
@@ -221,6 +231,24 @@ func TestScenarios(t *testing.T) {
 						t.Errorf("step %d: status of %s (-want +got):\n%s", i, object, diff)
 					}
 				}
+			}
+		})
+	}
+}
+
+// A reference with a port that is none gets no entry, and is logged (policy-status 2).
+func TestParentWithImpossiblePort(t *testing.T) {
+	for _, port := range []string{"0", "-1", "65536"} {
+		t.Run(port, func(t *testing.T) {
+			c := newCluster(t)
+			m := c.join("lite")
+			c.apply(mySvc, adminServer, routeDoc("HTTPRoute", "r", toService+", {group: core, kind: Service, name: my-svc, port: "+port+"}, {group: policy.linkerd.io, kind: Server, name: linkerd-admin, port: "+port+"}"))
+			m.settle(c)
+			if diff := cmp.Diff(serviceEntry+isAccepted+isResolved+"\n"+serverEntry+isAccepted, c.status("HTTPRoute", "r")); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			if log := m.log.String(); !strings.Contains(log, "ns/r") || !strings.Contains(log, "spec.parentRefs[1]") {
+				t.Errorf("log:\n%s", log)
 			}
 		})
 	}
