@@ -138,6 +138,16 @@ func (r *route) check(at *field.Path) *Problem {
 	return nil
 }
 
+// checkEach returns the first problem that one of the children has.
+func checkEach[M interface{ check(*field.Path) *Problem }](at *field.Path, children []M) *Problem {
+	for i, child := range children {
+		if err := child.check(at.Index(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (m *requestMatch) check(at *field.Path) *Problem {
 	if m == nil {
 		return problem(at, "the condition is null")
@@ -145,15 +155,11 @@ func (m *requestMatch) check(at *field.Path) *Problem {
 	if m.All == nil && m.Any == nil && m.Method == "" && m.Not == nil && m.PathRegex == "" {
 		return problem(at, "one of all, any, method, not and pathRegex must be set")
 	}
-	for i, child := range m.All {
-		if err := child.check(at.Child("all").Index(i)); err != nil {
-			return err
-		}
+	if err := checkEach(at.Child("all"), m.All); err != nil {
+		return err
 	}
-	for i, child := range m.Any {
-		if err := child.check(at.Child("any").Index(i)); err != nil {
-			return err
-		}
+	if err := checkEach(at.Child("any"), m.Any); err != nil {
+		return err
 	}
 	if m.Not != nil {
 		return m.Not.check(at.Child("not"))
@@ -168,15 +174,11 @@ func (m *responseMatch) check(at *field.Path) *Problem {
 	if m.All == nil && m.Any == nil && m.Status == nil && m.Not == nil {
 		return problem(at, "one of all, any, status and not must be set")
 	}
-	for i, child := range m.All {
-		if err := child.check(at.Child("all").Index(i)); err != nil {
-			return err
-		}
+	if err := checkEach(at.Child("all"), m.All); err != nil {
+		return err
 	}
-	for i, child := range m.Any {
-		if err := child.check(at.Child("any").Index(i)); err != nil {
-			return err
-		}
+	if err := checkEach(at.Child("any"), m.Any); err != nil {
+		return err
 	}
 	if m.Status != nil {
 		if err := m.Status.check(at.Child("status")); err != nil {

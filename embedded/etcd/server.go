@@ -146,29 +146,29 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	case err := <-member.Err():
 		return s.abandon(member, fmt.Errorf("etcd: %w", err))
 	}
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		member.Close()
-	}()
 	select {
-	case <-closed:
+	case <-closing(member):
 		return nil
 	case <-death.happened:
 		return death.err
 	}
 }
 
-// abandon closes what can be closed of a member that has failed.
-func (s *Server) abandon(member *embed.Etcd, reason error) error {
-	s.config.Failed(reason)
+// closing closes a member, and closes the channel once that is done.
+func closing(member *embed.Etcd) <-chan struct{} {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		member.Close()
 	}()
+	return closed
+}
+
+// abandon closes what can be closed of a member that has failed.
+func (s *Server) abandon(member *embed.Etcd, reason error) error {
+	s.config.Failed(reason)
 	select {
-	case <-closed:
+	case <-closing(member):
 	case <-time.After(closeTimeout):
 		s.config.Log.Warn("etcd does not close after its failure; leaving it")
 	}

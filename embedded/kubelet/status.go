@@ -44,8 +44,8 @@ func statusOf(pod *corev1.Pod, f facts) corev1.PodStatus {
 	if status.StartTime == nil && f.blocked == nil {
 		status.StartTime = &f.now
 	}
-	status.HostIPs, status.HostIP = hostIPs(f.hostIPs)
-	status.PodIPs, status.PodIP = podIPs(f.podIPs)
+	status.HostIPs, status.HostIP = ips(f.hostIPs, hostIP)
+	status.PodIPs, status.PodIP = ips(f.podIPs, podIP)
 	status.Phase = corev1.PodRunning
 	switch {
 	case f.blocked != nil:
@@ -68,27 +68,20 @@ func statusOf(pod *corev1.Pod, f facts) corev1.PodStatus {
 	return status
 }
 
-func hostIPs(addrs []netip.Addr) ([]corev1.HostIP, string) {
-	var ips []corev1.HostIP
+// ips returns the addresses in the form that a status has them, and the first.
+func ips[T any](addrs []netip.Addr, form func(ip string) T) (all []T, first string) {
 	for _, addr := range addrs {
-		ips = append(ips, corev1.HostIP{IP: addr.String()})
+		all = append(all, form(addr.String()))
 	}
-	if len(ips) == 0 {
-		return nil, ""
+	if len(addrs) > 0 {
+		first = addrs[0].String()
 	}
-	return ips, ips[0].IP
+	return all, first
 }
 
-func podIPs(addrs []netip.Addr) ([]corev1.PodIP, string) {
-	var ips []corev1.PodIP
-	for _, addr := range addrs {
-		ips = append(ips, corev1.PodIP{IP: addr.String()})
-	}
-	if len(ips) == 0 {
-		return nil, ""
-	}
-	return ips, ips[0].IP
-}
+func hostIP(ip string) corev1.HostIP { return corev1.HostIP{IP: ip} }
+
+func podIP(ip string) corev1.PodIP { return corev1.PodIP{IP: ip} }
 
 // containerStatus is the status of one container. Init containers that are no
 // sidecars (completes) are over as soon as the pod has started.

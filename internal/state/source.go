@@ -77,25 +77,9 @@ func expected(kind *KindInfo) any {
 func (s *source) listWatch(ctx context.Context, info *KindInfo) cache.ListerWatcher {
 	switch info.form {
 	case metadataOnly:
-		resource := s.metadata.Resource(info.GVR)
-		return &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				return resource.List(ctx, options)
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return resource.Watch(ctx, options)
-			},
-		}
+		return listWatch(s.metadata.Resource(info.GVR))
 	case custom:
-		resource := s.dynamic.Resource(info.GVR)
-		return &cache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				return resource.List(ctx, options)
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return resource.Watch(ctx, options)
-			},
-		}
+		return listWatch(s.dynamic.Resource(info.GVR))
 	}
 	namespace := metav1.NamespaceAll
 	modify := func(*metav1.ListOptions) {}
@@ -105,6 +89,19 @@ func (s *source) listWatch(ctx context.Context, info *KindInfo) cache.ListerWatc
 		modify = func(options *metav1.ListOptions) { options.LabelSelector = linkerd.ClusterNameLabel }
 	}
 	return cache.NewFilteredListWatchFromClient(s.restClient(info.GVR.GroupVersion()), info.GVR.Resource, namespace, modify)
+}
+
+// listWatch lists and watches a resource of a client without types.
+func listWatch[L runtime.Object](resource interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}) cache.ListerWatcher {
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return resource.List(ctx, options)
+		},
+		WatchFuncWithContext: resource.Watch,
+	}
 }
 
 func (s *source) restClient(gv schema.GroupVersion) rest.Interface {
@@ -117,15 +114,7 @@ func (s *source) restClient(gv schema.GroupVersion) rest.Interface {
 // watchDefinitions wakes the kinds whose CRD appears or changes, until ctx
 // ends. Where CRDs cannot be watched, absent kinds are polled instead.
 func (s *source) watchDefinitions(ctx context.Context) {
-	resource := s.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return resource.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return resource.Watch(ctx, options)
-		},
-	}
+	lw := listWatch(s.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}))
 	cache.NewReflectorWithOptions(lw, &metav1.PartialObjectMetadata{}, definitionSink{s}, cache.ReflectorOptions{
 		Name:            "state/definitions",
 		TypeDescription: "customresourcedefinitions",
