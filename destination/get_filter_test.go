@@ -8,7 +8,7 @@ func TestGetFamilies(t *testing.T) {
 	noIPv6 := func(c *Config) { c.EnableIPv6 = false }
 	four := sliceYAML("v4", 8989, "10.0.0.19 name1-1")
 	six := slice6YAML("v6", 8989, "2001:db8::94 name1-1")
-	dual := objects(four, six)
+	dual := withWeb(four, six)
 	for _, sc := range []scenario{
 		{name: "D38, D39, D40, D41, B12", before: dual, steps: []step{
 			{want: []string{"A [2001:db8::94]:8989"}},
@@ -18,10 +18,10 @@ func TestGetFamilies(t *testing.T) {
 			{remove: []string{"EndpointSlice/ns/v4-too"}},
 			{remove: []string{"EndpointSlice/ns/v4"}},
 		}},
-		{name: "D42", edit: noIPv6, before: objects(six), steps: []step{{}}},
+		{name: "D42", edit: noIPv6, before: withWeb(six), steps: []step{{}}},
 		{name: "B12 IPv6 off", edit: noIPv6, before: dual, steps: []step{{want: []string{"A 10.0.0.19:8989"}}, {apply: []string{six}}, {apply: []string{four}}}},
 		{name: "D43", edit: noIPv6, before: []string{web[0], slice6YAML("v6", 8989, "2001:db8::94")}, steps: []step{{want: []string{"A [2001:db8::94]:8989"}}}},
-		{name: "D44", token: "n1", before: objects(nodeYAML("n1", "a"), sliceYAML("v4", 8989, "10.0.0.19 name1-1, "+hint("a")), slice6YAML("v6", 8989, "2001:db8::94 name1-1, "+hint("b"))),
+		{name: "D44", token: "n1", before: withWeb(nodeYAML("n1", "a"), sliceYAML("v4", 8989, "10.0.0.19 name1-1, "+hint("a")), slice6YAML("v6", 8989, "2001:db8::94 name1-1, "+hint("b"))),
 			steps: []step{{want: []string{"A 10.0.0.19:8989"}}}},
 	} {
 		t.Run(sc.name, sc.run)
@@ -40,7 +40,7 @@ func TestGetDualStackIsStable(t *testing.T) {
 			config := testConfig()
 			config.EnableIPv6 = test.ipv6
 			bubble(t, config, func(t *testing.T, c *cluster) {
-				c.apply(objects(four, six)...)
+				c.apply(withWeb(four, six)...)
 				s := c.get(name1)
 				s.want(test.want)
 				for i := range 20 {

@@ -22,20 +22,20 @@ func TestGetServers(t *testing.T) {
 		{remove: []string{"Server/ns/s1"}, want: []string{"A 10.0.0.12:8989"}},
 	}
 	for _, sc := range []scenario{
-		{name: "D76, B30", before: objects(slice), steps: again},
-		{name: "D77, B33", before: objects(slice), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{foreign}}}},
-		{name: "D78", before: objects(slice, opaque), steps: []step{
+		{name: "D76, B30", before: withWeb(slice), steps: again},
+		{name: "D77, B33", before: withWeb(slice), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{foreign}}}},
+		{name: "D78", before: withWeb(slice, opaque), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{serverYAML("s2", "{matchLabels: {app: web}}", "8989", "HTTP/1")}},
 			{remove: []string{"Server/ns/s2"}},
 		}},
-		{name: "D79, B32", before: objects(slice, opaque), steps: []step{
+		{name: "D79, B32", before: withWeb(slice, opaque), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{opaque}},
 			{apply: []string{serverYAML("s2", "{matchLabels: {app: nobody}}", "8989", "opaque")}},
 			{apply: []string{serverYAML("s1", "{matchLabels: {app: web}}", "8989", "opaque")}},
 		}},
-		{name: "D80, B34", before: objects(slice, broken, brokenVM, workloadYAML("vm", "10.0.0.20", ""), sliceYAML("b", 8989, "10.0.0.20 ew:vm")), steps: []step{
+		{name: "D80, B34", before: withWeb(slice, broken, brokenVM, workloadYAML("vm", "10.0.0.20", ""), sliceYAML("b", 8989, "10.0.0.20 ew:vm")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989 10.0.0.20:8989"}},
 			{apply: []string{opaque}, want: []string{"A 10.0.0.12:8989"}},
 		}},
@@ -120,7 +120,7 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 			for _, port := range []string{"8989", "1", "2"} {
 				s, profile, endpoint := c.get(name1Name+":"+port), c.profile(name1Name+":"+port), c.profile("10.0.0.12:"+port)
 				c.apply(pod("b"), serverYAML("good", "{}", port, "opaque"))
-				for _, cancel := range []func(){s.cancel, profile.cancel, endpoint.cancel} {
+				for _, cancel := range []func(){s.Cancel, profile.Cancel, endpoint.Cancel} {
 					cancel()
 				}
 				c.settle()

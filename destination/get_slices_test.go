@@ -20,23 +20,23 @@ func TestGetPorts(t *testing.T) {
 		},
 		{
 			name:   "D20",
-			before: objects(sliceOf("name1", "a", "IPv4", "null", "10.0.0.12 name1-1")),
+			before: withWeb(sliceOf("name1", "a", "IPv4", "null", "10.0.0.12 name1-1")),
 			steps:  []step{{}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}}},
 		},
 		{
 			name:   "D 1.6 numeric target needs a port list, even an empty one",
-			before: objects(sliceOf("name1", "a", "IPv4", "[]", "10.0.0.12 name1-1"), sliceOf("name1", "b", "IPv4", "null", "10.0.0.13")),
+			before: withWeb(sliceOf("name1", "a", "IPv4", "[]", "10.0.0.12 name1-1"), sliceOf("name1", "b", "IPv4", "null", "10.0.0.13")),
 			path:   "name1.ns.svc.cluster.local:7000",
 			steps:  []step{{want: []string{"A 10.0.0.12:7000"}}},
 		},
 		{
 			name:   "D 1.6 a slice port without a number is no match",
-			before: objects(sliceOf("name1", "a", "IPv4", "[{name: ''}]", "10.0.0.12 name1-1")),
+			before: withWeb(sliceOf("name1", "a", "IPv4", "[{name: ''}]", "10.0.0.12 name1-1")),
 			steps:  []step{{}},
 		},
 		{
 			name:   "B09 a slice port 0 is no match",
-			before: objects(sliceYAML("a", 0, "10.0.0.12 name1-1")),
+			before: withWeb(sliceYAML("a", 0, "10.0.0.12 name1-1")),
 			steps:  []step{{}},
 		},
 		{
@@ -50,7 +50,7 @@ func TestGetPorts(t *testing.T) {
 		},
 		{
 			name:   "D22",
-			before: objects(sliceYAML("a", 8080, "10.0.0.12 name1-1")),
+			before: withWeb(sliceYAML("a", 8080, "10.0.0.12 name1-1")),
 			steps: []step{
 				{want: []string{"A 10.0.0.12:8080"}},
 				{apply: []string{sliceYAML("a", 9090, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:9090", "R 10.0.0.12:8080"}},
@@ -112,19 +112,19 @@ func TestGetEndpointsMode(t *testing.T) {
 }
 
 func TestGetSlices(t *testing.T) {
-	two := objects(podYAML("name1-2", "10.0.0.13"), podYAML("name1-3", "10.0.0.14"))
+	two := withWeb(podYAML("name1-2", "10.0.0.13"), podYAML("name1-3", "10.0.0.14"))
 	three := sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.13 name1-2", "10.0.0.14 name1-3")
 	owned := "kind: EndpointSlice\nmetadata: {namespace: ns, name: owned, ownerReferences: [{kind: Service, name: name1}]}\naddressType: IPv4\nports: [{name: '', port: 8989}]\nendpoints: [{addresses: [10.0.0.20]}]\n"
 	orphan := "kind: EndpointSlice\nmetadata: {namespace: ns, name: owned}\naddressType: IPv4\nports: [{name: '', port: 8989}]\nendpoints: [{addresses: [10.0.0.20]}]\n"
 	for _, sc := range []scenario{
 		{name: "D10", before: web, steps: []step{{}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}}}},
-		{name: "D11", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: false}")), steps: []step{
+		{name: "D11", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: false}")), steps: []step{
 			{},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: true}")}, want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: false}")}, want: []string{"R 10.0.0.12:8989"}},
 		}},
-		{name: "D12", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {terminating: true, serving: true}")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}}},
-		{name: "D24, B4", before: append(objects(), three), steps: []step{
+		{name: "D12", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {terminating: true, serving: true}")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}}},
+		{name: "D24, B4", before: append(withWeb(), three), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{two[2]}, want: []string{"A 10.0.0.13:8989"}},
 			{apply: []string{two[3]}, want: []string{"A 10.0.0.14:8989"}},
@@ -148,11 +148,11 @@ func TestGetSlices(t *testing.T) {
 			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989"}},
 			{remove: []string{"EndpointSlice/ns/b"}, want: []string{"R 10.0.0.13:8989"}},
 		}},
-		{name: "D30", before: objects(orphan), steps: []step{{}, {apply: []string{orphan}}}},
-		{name: "D 1.7 an empty label names no Service, and no owner counts beside it", before: objects(strings.Replace(owned, "name: owned,", "name: owned, labels: {kubernetes.io/service-name: ''},", 1)), steps: []step{
+		{name: "D30", before: withWeb(orphan), steps: []step{{}, {apply: []string{orphan}}}},
+		{name: "D 1.7 an empty label names no Service, and no owner counts beside it", before: withWeb(strings.Replace(owned, "name: owned,", "name: owned, labels: {kubernetes.io/service-name: ''},", 1)), steps: []step{
 			{}, {apply: []string{owned}, want: []string{"A 10.0.0.20:8989"}},
 		}},
-		{name: "D 1.7 of two slices with one endpoint, the one written last describes it", before: objects(sliceYAML("b", 8989, "10.0.0.12 name1-1")), steps: []step{
+		{name: "D 1.7 of two slices with one endpoint, the one written last describes it", before: withWeb(sliceYAML("b", 8989, "10.0.0.12 name1-1")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, "+hint("z"))}, want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("b", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}},
@@ -163,18 +163,18 @@ func TestGetSlices(t *testing.T) {
 			{remove: []string{"Pod/ns/b"}, want: []string{"R 10.0.0.12:8989"}},
 		}},
 		{name: "D31", before: web, steps: []step{{}, {apply: []string{owned}, want: []string{"A 10.0.0.20:8989"}}, {apply: []string{orphan}, want: []string{"R 10.0.0.20:8989"}}}},
-		{name: "D34", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}}}},
-		{name: "D35, D36 a change that shows is sent at once", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+		{name: "D34", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}}}},
+		{name: "D35, D36 a change that shows is sent at once", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{podYAML("name1-1", "10.0.0.12", annotated("config.linkerd.io/opaque-ports", "8989"))}, want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}},
 		}},
-		{name: "D35, D36 one that does not is silent", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+		{name: "D35, D36 one that does not is silent", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{podYAML("name1-1", "10.0.0.12", annotated("example.org/note", "x"))}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}},
 		}},
-		{name: "D37", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
+		{name: "D37", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, "+hint("a"))}, want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}, want: []string{"A 10.0.0.12:8989"}},
@@ -187,14 +187,14 @@ func TestGetSlices(t *testing.T) {
 		{name: "D 1.7 every address of an endpoint counts", before: []string{web[0],
 			"kind: EndpointSlice\nmetadata: {namespace: ns, name: a, labels: {kubernetes.io/service-name: name1}}\naddressType: IPv4\nports: [{port: 8989}]\nendpoints: [{addresses: [10.0.0.1, 10.0.0.2]}]\n"},
 			steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
-		{name: "D 1.7 two Pods of one address", before: objects(podYAML("twin", "10.0.0.12"), sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.12 twin")), steps: []step{
+		{name: "D 1.7 two Pods of one address", before: withWeb(podYAML("twin", "10.0.0.12"), sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.12 twin")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 twin")}, want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989)}, want: []string{"R 10.0.0.12:8989"}},
 		}},
 		{name: "D 1.12 an address that is none", before: []string{web[0], sliceOf("name1", "a", "FQDN", "[{port: 8989}]", "example.org"), sliceYAML("b", 8989, "10.0.0.2")},
 			steps: []step{{want: []string{"A 10.0.0.2:8989"}}, {remove: []string{"EndpointSlice/ns/a"}}}},
-		{name: "B06 a slice re-created for a Pod of a new address", before: objects(sliceYAML("a", 8989, "10.0.0.12 name1-1, zone: a")), steps: []step{
+		{name: "B06 a slice re-created for a Pod of a new address", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1, zone: a")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{remove: []string{"EndpointSlice/ns/a"}, want: []string{"R 10.0.0.12:8989"}},
 			{apply: []string{podYAML("name1-1", "10.0.0.99"), sliceYAML("a", 8989, "10.0.0.99 name1-1, zone: b")}, want: []string{"A 10.0.0.99:8989"}},
@@ -245,7 +245,7 @@ func TestGetSliceChangesService(t *testing.T) {
 		next.want()
 		c.apply(sliceOf("other", "n1-v4", "IPv4", "[{name: '', port: 8989}]", "10.0.0.12 name1-1"))
 		old.want("R 10.0.0.12:8989")
-		if got := labelText(next.take()[0].GetAdd().MetricLabels); got != "namespace=ns service=other" {
+		if got := labelText(next.Take()[0].GetAdd().MetricLabels); got != "namespace=ns service=other" {
 			t.Errorf("set labels %q", got)
 		}
 	})

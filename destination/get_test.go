@@ -101,7 +101,7 @@ func TestGetServiceRecreated(t *testing.T) {
 		s.wantOpen()
 		c.get(name1).wantStatus(codes.NotFound, "Service name1.ns not found")
 		c.apply(serviceYAML("name1", "{port: 8989}"))
-		taken := s.take()
+		taken := s.Take()
 		if len(taken) != 1 || brief(taken[0]) != "A 10.0.0.12:8989" {
 			t.Fatalf("after the re-creation: %v", taken)
 		}

@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -9,17 +8,12 @@ import (
 	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	linkerdv1alpha2 "github.com/linkerd-lite/linkerd-lite/internal/apis/linkerd/v1alpha2"
-	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
-	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
 
 // cluster is a State that tests write to, with a Server over it. Inside a
@@ -32,11 +26,8 @@ type cluster struct {
 	links    *fakeLinks
 	server   *Server
 	stopping chan struct{}
-	version  int
-	born     map[string]metav1.Time
-	// versions has the newest resourceVersion of each object; those in given are used instead of new ones.
-	versions, given map[string]string
-	graphs          []*view.Graph
+	objects  *objects.Store
+	graphs   []*view.Graph
 }
 
 // testConfig is what the rules of the catalogue assume unless they say otherwise.
@@ -55,7 +46,7 @@ func newCluster(t testing.TB, config Config) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, state: st, graph: view.NewGraph(st), stopping: make(chan struct{}), born: map[string]metav1.Time{}, versions: map[string]string{}}
+	c := &cluster{t: t, state: st, graph: view.NewGraph(st), stopping: make(chan struct{}), objects: objects.NewStore(t, st)}
 	c.links = &fakeLinks{cluster: c, links: map[string]*Link{}, changed: map[string]chan struct{}{}}
 	c.graphs = []*view.Graph{c.graph}
 	config.State, config.Graph, config.Links, config.Stopping = st, c.graph, c.links, c.stopping
@@ -103,57 +94,23 @@ func (c *cluster) link(name, trustDomain string, st *state.State) {
 	c.links.set(name, &Link{Cluster: name, TrustDomain: trustDomain, ClusterDomain: "cluster.local", State: st, Graph: g})
 }
 
-// apply stores the objects of a YAML stream and settles.
+// apply stores the objects of YAML streams and settles.
 func (c *cluster) apply(docs ...string) {
 	c.t.Helper()
-	for _, text := range docs {
-		for _, doc := range strings.Split(text, "\n---\n") {
-			if strings.TrimSpace(doc) != "" {
-				c.put(doc)
-			}
-		}
+	for _, doc := range objects.Documents(docs...) {
+		c.put(doc)
 	}
 	c.settle()
 }
 
-// put stores one object without settling.
+// put stores one object without settling. A Secret links a cluster.
 func (c *cluster) put(doc string) {
 	c.t.Helper()
-	switch kind := kindOf(c.t, doc); kind {
-	case "Service":
-		putAs(c, state.Services, doc, &corev1.Service{})
-	case "Pod":
-		putAs(c, state.Pods, doc, &corev1.Pod{})
-	case "EndpointSlice":
-		putAs(c, state.EndpointSlices, doc, &discoveryv1.EndpointSlice{})
-	case "Endpoints":
-		//lint:ignore SA1019 Endpoints mode reads them
-		putAs(c, state.Endpoints, doc, &corev1.Endpoints{})
-	case "Node":
-		putAs(c, state.Nodes, doc, &metav1.PartialObjectMetadata{})
-	case "ReplicaSet":
-		putAs(c, state.ReplicaSets, doc, &metav1.PartialObjectMetadata{})
-	case "Job":
-		putAs(c, state.Jobs, doc, &metav1.PartialObjectMetadata{})
-	case "ExternalWorkload":
-		putAs(c, state.ExternalWorkloads, doc, &workloadv1beta1.ExternalWorkload{})
-	case "Server":
-		putAs(c, state.Servers, doc, &policyv1beta3.Server{})
-	case "ServiceProfile":
-		putAs(c, state.ServiceProfiles, doc, &linkerdv1alpha2.ServiceProfile{})
-	case "Secret":
-		secret := decode(c.t, doc, &corev1.Secret{})
+	if secret := decode(c.t, doc, &corev1.Secret{}); secret.Kind == "Secret" {
 		c.link(secret.Labels[linkerd.ClusterNameLabel], secret.Annotations[linkerd.TrustDomainAnnotation], c.state)
-	case "Deployment", "StatefulSet", "CronJob", "Namespace", "ServiceAccount":
-		// Nothing reads them.
-	default:
-		c.t.Fatalf("kind %q is not known to the tests", kind)
+		return
 	}
-}
-
-func kindOf(t testing.TB, doc string) string {
-	t.Helper()
-	return decode(t, doc, &metav1.PartialObjectMetadata{}).Kind
+	c.objects.Put(doc)
 }
 
 func decode[T any](t testing.TB, doc string, into *T) *T {
@@ -164,67 +121,19 @@ func decode[T any](t testing.TB, doc string, into *T) *T {
 	return into
 }
 
-func putAs[T state.Object](c *cluster, kind *state.Kind[T], doc string, into T) {
-	c.t.Helper()
-	if err := yaml.Unmarshal([]byte(doc), into); err != nil {
-		c.t.Fatalf("%v in:\n%s", err, doc)
-	}
-	putObject(c, kind, into)
-}
-
-// putObject gives an object what an API server does, and stores it.
-func putObject[T state.Object](c *cluster, kind *state.Kind[T], obj T) {
-	c.version++
-	key := kind.Name + "/" + obj.GetNamespace() + "/" + obj.GetName()
-	if _, ok := c.born[key]; !ok {
-		c.born[key] = metav1.Unix(int64(c.version), 0)
-	}
-	obj.SetCreationTimestamp(c.born[key])
-	obj.SetUID(types.UID(fmt.Sprint(c.born[key].Unix())))
-	c.versions[key] = fmt.Sprint(c.version)
-	if version, ok := c.given[key]; ok {
-		c.versions[key] = version
-	}
-	obj.SetResourceVersion(c.versions[key])
-	state.Put(c.state, kind, obj)
-}
-
-// remove forgets objects named "Kind/namespace/name" and settles.
+// remove forgets objects by their names, see objects.Name, and settles. A Secret
+// "link-NAME" links the cluster of that name.
 func (c *cluster) remove(names ...string) {
 	c.t.Helper()
 	for _, name := range names {
-		parts := strings.Split(name, "/")
-		switch parts[0] {
-		case "Service":
-			removeAs(c, state.Services, parts)
-		case "Pod":
-			removeAs(c, state.Pods, parts)
-		case "EndpointSlice":
-			removeAs(c, state.EndpointSlices, parts)
-		case "Endpoints":
-			removeAs(c, state.Endpoints, parts)
-		case "Node":
-			removeAs(c, state.Nodes, parts)
-		case "ReplicaSet":
-			removeAs(c, state.ReplicaSets, parts)
-		case "Job":
-			removeAs(c, state.Jobs, parts)
-		case "ExternalWorkload":
-			removeAs(c, state.ExternalWorkloads, parts)
-		case "Server":
-			removeAs(c, state.Servers, parts)
-		case "ServiceProfile":
-			removeAs(c, state.ServiceProfiles, parts)
-		default:
-			c.t.Fatalf("kind %q is not known to the tests", parts[0])
+		if strings.HasPrefix(name, "Secret/") {
+			_, link, _ := strings.Cut(name, "/link-")
+			c.links.set(link, nil)
+		} else {
+			c.objects.Remove(name)
 		}
 	}
 	c.settle()
-}
-
-func removeAs[T state.Object](c *cluster, kind *state.Kind[T], parts []string) {
-	delete(c.born, kind.Name+"/"+parts[1]+"/"+parts[2])
-	state.Remove(c.state, kind, parts[1], parts[2])
 }
 
 // settle brings views and streams up to date.

@@ -199,7 +199,7 @@ func TestGetMetadata(t *testing.T) {
 				c.apply(web[0], podYAML("name1-1", "10.0.0.12", test.pod...), sliceYAML("a", test.port, "10.0.0.12 name1-1"))
 				c.apply(test.objects...)
 				s := c.get(name1, test.token)
-				taken := s.take()
+				taken := s.Take()
 				if len(taken) != 1 {
 					t.Fatalf("want one Add, got %v", taken)
 				}
@@ -303,7 +303,7 @@ func TestGetGatewayInEndpointsMode(t *testing.T) {
 			"kind: Endpoints\nmetadata:\n  namespace: ns\n  name: name1\n  labels: {mirror.linkerd.io/cluster-name: east}\n"+
 				"  annotations: {mirror.linkerd.io/remote-gateway-identity: gid, mirror.linkerd.io/remote-svc-fq-name: a.b.svc.c}\n"+
 				"subsets: [{addresses: [{ip: 192.0.2.1}, {ip: 10.0.0.12, targetRef: {kind: Pod, namespace: ns, name: name1-1}}], ports: [{port: 9999}]}]\n")
-		taken := c.get(name1).take()
+		taken := c.get(name1).Take()
 		if len(taken) != 1 {
 			t.Fatalf("want one Add, got %v", taken)
 		}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
 
 // remoteCluster is a linked cluster with objects of its own.
@@ -17,7 +18,8 @@ func (c *cluster) remoteCluster(name, trustDomain string, docs ...string) *clust
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	remote := &cluster{t: c.t, state: st, links: c.links, born: c.born, versions: map[string]string{}}
+	remote := &cluster{t: c.t, state: st, links: c.links, objects: objects.NewStore(c.t, st)}
+	remote.objects.Born = c.objects.Born
 	for _, doc := range docs {
 		remote.put(doc)
 	}
@@ -44,7 +46,7 @@ func TestGetRemote(t *testing.T) {
 			sliceOf("foo", "a", "IPv4", remoteHinted, "10.9.0.1 r-1, zone: b, "+hint("b"), "10.9.0.2 ew:vm", "10.9.0.3, "+hint("c")))
 		c.apply(nodeYAML("na", "c"), mirror(remoteLabel+", "+remoteName))
 		s := c.get(fooTarget, "na")
-		taken := s.take()
+		taken := s.Take()
 		if len(taken) != 1 || brief(taken[0]) != "A 10.9.0.1:8989 10.9.0.3:8989" {
 			t.Fatalf("D81: want both endpoints whatever their hints, and B9: not the workload; got %v", taken)
 		}
@@ -193,7 +195,7 @@ func TestGetFederatedLinks(t *testing.T) {
 		s.want("A 10.9.0.1:8989")
 		east.apply(bb("10.9.0.1", "10.9.0.2")...)
 		s.want("A 10.9.0.2:8989")
-		s.cancel()
+		s.Cancel()
 		c.settle()
 		if n := c.server.members.Held(); n != 0 {
 			t.Errorf("%d views of federated Services are still held", n)

@@ -25,7 +25,7 @@ func TestOrderDoesNotMatterToProfiles(t *testing.T) {
 			var streams []*drawnProfile
 			defer func() {
 				for _, s := range streams {
-					s.cancel()
+					s.Cancel()
 				}
 				synctest.Wait()
 			}()
@@ -38,7 +38,7 @@ func TestOrderDoesNotMatterToProfiles(t *testing.T) {
 					history.put(variants[i])
 					final[name] = variants[i]
 				} else if _, ok := final[name]; ok {
-					history.forget(name)
+					history.objects.Remove(name)
 					delete(final, name)
 				}
 				if rapid.IntRange(0, 2).Draw(rt, "settle") > 0 {
@@ -51,7 +51,7 @@ func TestOrderDoesNotMatterToProfiles(t *testing.T) {
 			history.settle()
 
 			rebuilt := newCluster(t, testConfig())
-			rebuilt.born = history.born
+			rebuilt.objects.Like(history.objects)
 			for _, name := range rapid.Permutation(slices.Sorted(maps.Keys(final))).Draw(rt, "order") {
 				rebuilt.put(final[name])
 			}
@@ -60,8 +60,8 @@ func TestOrderDoesNotMatterToProfiles(t *testing.T) {
 				got := s.hold()
 				for which, c := range map[string]*cluster{"same": history, "rebuilt": rebuilt} {
 					fresh := c.profile(s.path, s.token)
-					taken := fresh.take()
-					fresh.cancel()
+					taken := fresh.Take()
+					fresh.Cancel()
 					if len(taken) == 0 || got == nil || !sameSubject(got, taken[0]) {
 						continue
 					}
@@ -136,7 +136,7 @@ func (c *cluster) drawProfile(rt *rapid.T) *drawnProfile {
 
 // hold is the last profile received, nil without one.
 func (s *drawnProfile) hold() *pb.DestinationProfile {
-	if taken := s.take(); len(taken) > 0 {
+	if taken := s.Take(); len(taken) > 0 {
 		s.last = taken[len(taken)-1]
 	}
 	return s.last

@@ -24,7 +24,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			var streams []*getStream
 			defer func() {
 				for _, s := range streams {
-					s.cancel()
+					s.Cancel()
 				}
 				synctest.Wait()
 			}()
@@ -47,7 +47,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 					target.put(variants[i])
 					held[name] = variants[i]
 				} else if _, ok := held[name]; ok {
-					target.forget(name)
+					target.objects.Remove(name)
 					delete(held, name)
 				}
 				if rapid.IntRange(0, 2).Draw(rt, "settle") > 0 {
@@ -61,9 +61,9 @@ func TestOrderDoesNotMatter(t *testing.T) {
 
 			// The same objects, with their versions, in another order.
 			rebuilt := newCluster(t, config)
-			rebuilt.born, rebuilt.given = history.born, history.versions
+			rebuilt.objects.Like(history.objects)
 			rebuiltRemote := rebuilt.remoteCluster("east", "r.local")
-			rebuiltRemote.born, rebuiltRemote.given = remote.born, remote.versions
+			rebuiltRemote.objects.Like(remote.objects)
 			names := rapid.Permutation(slices.Sorted(maps.Keys(final))).Draw(rt, "order")
 			for _, name := range names {
 				rebuilt.put(final[name])
@@ -73,16 +73,16 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			}
 			rebuilt.settle()
 			for _, s := range streams {
-				if _, ended := s.status(); ended {
+				if _, ended := s.Status(); ended {
 					continue // the Service was not there, or federated no longer
 				}
 				for which, c := range map[string]*cluster{"same": history, "rebuilt": rebuilt} {
 					fresh := c.get(s.path, s.token)
 					want := fresh.hold()
-					if _, ended := fresh.status(); ended {
+					if _, ended := fresh.Status(); ended {
 						want = map[string]string{} // the Service is gone, and with it its endpoints
 					}
-					fresh.cancel()
+					fresh.Cancel()
 					if diff := cmp.Diff(want, s.hold()); diff != "" {
 						rt.Fatalf("%s from %q: a late client of the %s cluster holds (-) other than this one (+)\n%s", s.path, s.token, which, diff)
 					}
@@ -131,14 +131,6 @@ var worldObjects = map[string][]string{
 		"kind: EndpointSlice\nmetadata: {namespace: ns, name: b, labels: {mirror.linkerd.io/cluster-name: e}, ownerReferences: [{kind: Service, name: name1}], annotations: {mirror.linkerd.io/remote-svc-fq-name: x.y.z}}\naddressType: IPv4\nports: [{name: '', port: 8989}]\nendpoints: [{addresses: [10.0.0.2]}, {addresses: [10.0.0.5]}]\n",
 	},
 	"EndpointSlice/ns/c": {slice6YAML("c", 8989, "2001:db8::1 p1", "2001:db8::2 p2, zone: a, "+hint("a")), slice6YAML("c", 8989, "2001:db8::5")},
-}
-
-// forget removes an object by its name without settling.
-func (c *cluster) forget(name string) {
-	graphs := c.graphs
-	c.graphs = nil
-	c.remove(name)
-	c.graphs = graphs
 }
 
 // draw opens a stream of some client.

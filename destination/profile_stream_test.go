@@ -14,28 +14,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/test/streams"
 )
 
 // profileStream is a client of GetProfile.
 type profileStream struct {
-	*stream[*pb.DestinationProfile]
+	*streams.Stream[*pb.DestinationProfile]
+	t testing.TB
 }
 
 func (c *cluster) profile(path string, token ...string) profileStream {
 	c.t.Helper()
 	request := &pb.GetDestination{Path: path, ContextToken: strings.Join(token, "")}
-	decode := func(data []byte) (*pb.DestinationProfile, error) {
-		p := &pb.DestinationProfile{}
-		return p, proto.Unmarshal(data, p)
-	}
-	return profileStream{open(c, decode, func(s *stream[*pb.DestinationProfile]) error { return c.server.GetProfile(request, s) })}
+	s := open(c, func(s *streams.Stream[*pb.DestinationProfile]) error { return c.server.GetProfile(request, s) })
+	return profileStream{Stream: s, t: c.t}
 }
 
 // want compares the profiles since the last want, each written as by briefProfile.
 func (s profileStream) want(profiles ...string) {
 	s.t.Helper()
 	got := []string{}
-	for _, p := range s.take() {
+	for _, p := range s.Take() {
 		got = append(got, briefProfile(p))
 	}
 	if diff := cmp.Diff(append([]string{}, profiles...), got); diff != "" {
@@ -103,14 +102,14 @@ func TestProfileStreams(t *testing.T) {
 	instance := "pod-0.sts.ns.svc.cluster.local:8989"
 	for _, sc := range []scenario{
 		{name: "D104 Pods do not speak for their Service", path: "name1.ns.svc.cluster.local:4242",
-			before: objects(podYAML("name1-1", "10.0.0.12", annotated(opaque, "4242")), sliceYAML("a", 8989, "10.0.0.12 name1-1")),
+			before: withWeb(podYAML("name1-1", "10.0.0.12", annotated(opaque, "4242")), sliceYAML("a", 8989, "10.0.0.12 name1-1")),
 			steps:  []step{{want: []string{name1Name}}, {apply: []string{podYAML("name1-1", "10.0.0.12", annotated(opaque, "4243"))}}}},
-		{name: "D95, D97, D98 updates", path: "name1.ns.svc.cluster.local:8989", token: `{"ns":"ns"}`, before: objects(serviceProfileYAML("ns", "r1")), steps: []step{
+		{name: "D95, D97, D98 updates", path: "name1.ns.svc.cluster.local:8989", token: `{"ns":"ns"}`, before: withWeb(serviceProfileYAML("ns", "r1")), steps: []step{
 			{want: []string{name1Name + " ns/r1"}},
 			{apply: []string{serviceProfileYAML("ns", "r2")}, want: []string{name1Name + " ns/r2"}},
 			{remove: []string{"ServiceProfile/ns/" + name1Name}, want: []string{name1Name}},
 		}},
-		{name: "D112 a bad ServiceProfile of the client comes and goes", path: name1, token: `{"ns":"client"}`, before: objects(serviceProfileYAML("ns", "r1")), steps: []step{
+		{name: "D112 a bad ServiceProfile of the client comes and goes", path: name1, token: `{"ns":"client"}`, before: withWeb(serviceProfileYAML("ns", "r1")), steps: []step{
 			{want: []string{name1Name + " ns/r1"}},
 			{apply: []string{badProfileYAML("client")}},
 			{apply: []string{strings.Replace(web[0], "name: name1}", "name: name1, annotations: {"+opaque+": '8989'}}", 1)}},
@@ -150,7 +149,7 @@ func TestProfileStreams(t *testing.T) {
 			{apply: []string{clusterIP}},
 			{apply: []string{podYAML("name1-1", "10.1.0.1")}, want: []string{"10.1.0.1:8989 name1-1"}},
 		}},
-		{name: "D120 an instance", path: instance, before: append(objects(), sts...), steps: []step{{want: []string{pod1At + " name1-1"}}}},
+		{name: "D120 an instance", path: instance, before: append(withWeb(), sts...), steps: []step{{want: []string{pod1At + " name1-1"}}}},
 		{name: "D120, D 2.4 an instance that is being deleted", path: instance, before: append([]string{podYAML("name1-1", "10.0.0.12", beingDeleted)}, sts...), steps: []step{
 			{want: []string{pod1At + " name1-1"}},
 			{apply: []string{podYAML("twin", "10.0.0.12")}},
@@ -162,7 +161,7 @@ func TestProfileStreams(t *testing.T) {
 			{remove: []string{"Pod/ns/name1-1"}, want: []string{pod1At}},
 		}},
 		{name: "D120 whoever else has the address", path: instance,
-			before: append(objects(podYAML("twin", "10.0.0.12"), serviceYAML("odd", "{port: 8989}")+"  clusterIP: 10.0.0.12\n"), sts...),
+			before: append(withWeb(podYAML("twin", "10.0.0.12"), serviceYAML("odd", "{port: 8989}")+"  clusterIP: 10.0.0.12\n"), sts...),
 			steps:  []step{{want: []string{pod1At + " name1-1"}}}},
 		{name: "D 2.4 an instance without address yet", path: instance, before: append([]string{podYAML("name1-1", "", notRunning(corev1.PodPending))}, sts...), steps: []step{{}}},
 		{name: "D130, D 3.5 host port, Server by name and by number", path: "192.0.2.10:7777", before: []string{podYAML("name1-1", "10.0.0.12", onHost("192.0.2.10", hostPort7777))}, steps: []step{
@@ -176,17 +175,8 @@ func TestProfileStreams(t *testing.T) {
 			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 				c.apply(sc.before...)
 				s := c.profile(sc.path, sc.token)
-				s.want(sc.steps[0].want...)
-				for i, step := range sc.steps[1:] {
-					c.apply(step.apply...)
-					if len(step.remove) > 0 {
-						c.remove(step.remove...)
-					}
-					if s.want(step.want...); t.Failed() {
-						t.Fatalf("in step %d", i+1)
-					}
-				}
-				if status, ended := s.status(); ended {
+				sc.play(t, c, s.want, func() {})
+				if status, ended := s.Status(); ended {
 					t.Errorf("the call has ended: %v", status)
 				}
 			})
@@ -235,7 +225,7 @@ func TestFirstProfileIsRight(t *testing.T) {
 				for range 200 {
 					s := c.profile(name1, `{"ns":"client"}`)
 					s.want(test.want)
-					s.cancel()
+					s.Cancel()
 					c.settle()
 				}
 			})
@@ -264,13 +254,13 @@ func TestStrictProfiles(t *testing.T) {
 				c.base()
 				s := c.profile(test.path)
 				if test.code == codes.OK && test.want[0] == "" {
-					if got := s.take(); len(got) != 1 || !proto.Equal(got[0], &pb.DestinationProfile{}) {
+					if got := s.Take(); len(got) != 1 || !proto.Equal(got[0], &pb.DestinationProfile{}) {
 						t.Errorf("got %v, want one empty profile", got)
 					}
 				} else {
 					s.want(test.want...)
 				}
-				got, ended := s.status()
+				got, ended := s.Status()
 				if ended != (test.code != codes.OK) || got.Code() != test.code || got.Message() != test.message {
 					t.Errorf("ended %v with %v %q, want %v %q", ended, got.Code(), got.Message(), test.code, test.message)
 				}
@@ -297,14 +287,14 @@ func TestInstancesInEndpointsMode(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, config, func(t *testing.T, c *cluster) {
-				c.apply(objects(podYAML("name1-2", "10.0.0.13"), endpoints)...)
+				c.apply(withWeb(podYAML("name1-2", "10.0.0.13"), endpoints)...)
 				s := c.profile(test.path + ".ns.svc.cluster.local:8989")
 				if test.want != "" {
 					s.want(test.want)
 					return
 				}
 				s.want()
-				if got, ended := s.status(); !ended || got.Code().String() != test.code || got.Message() != test.message {
+				if got, ended := s.Status(); !ended || got.Code().String() != test.code || got.Message() != test.message {
 					t.Errorf("ended %v with %v %q, want %s %q", ended, got.Code(), got.Message(), test.code, test.message)
 				}
 			})
@@ -319,7 +309,7 @@ func TestIdleProfileStreamsStop(t *testing.T) {
 		s := c.profile("p.sts.ns.svc.cluster.local:8989")
 		close(c.stopping)
 		time.Sleep(time.Second) // in the bubble's time
-		if got, ended := s.status(); !ended || got.Code() != codes.OK {
+		if got, ended := s.Status(); !ended || got.Code() != codes.OK {
 			t.Errorf("ended %v with %v, want OK", ended, got)
 		}
 	})
@@ -352,7 +342,7 @@ func TestProfileMetrics(t *testing.T) {
 			}
 		}
 		for _, s := range []profileStream{one, two, pod} {
-			s.cancel()
+			s.Cancel()
 		}
 		c.settle()
 		for name := range gather(t, registry) {
@@ -379,7 +369,7 @@ func TestShortProfilesLeaveNothing(t *testing.T) {
 			if i%100 == 0 {
 				s.want(ip + ":8989 churn *")
 			}
-			s.cancel()
+			s.Cancel()
 		}
 		c.settle()
 		if !c.server.nothingHeld() || c.graph.Size() != 0 {

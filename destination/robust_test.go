@@ -18,6 +18,7 @@ import (
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/test/load"
 )
 
 // These tests speak gRPC to a server of this process.
@@ -70,7 +71,7 @@ func receive(t testing.TB, stream grpc.ServerStreamingClient[pb.Update], held ma
 func heapLive() int64 {
 	runtime.GC()
 	runtime.GC()
-	return readUsage().HeapLive
+	return load.ReadUsage().HeapLive
 }
 
 // More streams on one connection than gRPC allows by default.
@@ -343,8 +344,8 @@ func TestSubscriberMetrics(t *testing.T) {
 		if got := gather(t, registry)["endpoints_exists "+n1]; got != 0 {
 			t.Errorf("endpoints_exists %v after the Service is gone", got)
 		}
-		one.cancel()
-		two.cancel()
+		one.Cancel()
+		two.Cancel()
 		c.settle()
 		if _, ok := gather(t, registry)["endpoints_subscribers "+n1]; ok {
 			t.Error("the series outlives its streams")

@@ -35,28 +35,36 @@ func (sc scenario) run(t *testing.T) {
 			path = name1
 		}
 		s := c.get(path, sc.token)
-		s.want(sc.steps[0].want...)
-		for i, step := range sc.steps[1:] {
-			c.apply(step.apply...)
-			if len(step.remove) > 0 {
-				c.remove(step.remove...)
-			}
-			if s.want(step.want...); t.Failed() {
-				t.Fatalf("in step %d", i+1)
-			}
+		sc.play(t, c, s.want, func() {
 			// A client that comes now hears the same in one message.
 			fresh := c.get(path, sc.token)
 			s.wantSameAs(fresh)
-			fresh.cancel()
-		}
+			fresh.Cancel()
+		})
 		s.wantOpen()
 	})
+}
+
+// play plays the steps to a stream that has just opened; then is called after each.
+func (sc scenario) play(t *testing.T, c *cluster, want func(messages ...string), then func()) {
+	t.Helper()
+	want(sc.steps[0].want...)
+	for i, step := range sc.steps[1:] {
+		c.apply(step.apply...)
+		if len(step.remove) > 0 {
+			c.remove(step.remove...)
+		}
+		if want(step.want...); t.Failed() {
+			t.Fatalf("in step %d", i+1)
+		}
+		then()
+	}
 }
 
 // wantSameAs compares what two clients hold in the end.
 func (s *getStream) wantSameAs(fresh *getStream) {
 	s.t.Helper()
-	if status, ended := fresh.status(); ended && status.Code() == codes.NotFound {
+	if status, ended := fresh.Status(); ended && status.Code() == codes.NotFound {
 		return
 	}
 	old, now := s.all(), fresh.all()
@@ -67,4 +75,4 @@ func (s *getStream) wantSameAs(fresh *getStream) {
 
 var web = []string{serviceYAML("name1", "{port: 8989}"), podYAML("name1-1", "10.0.0.12")}
 
-func objects(more ...string) []string { return append(append([]string{}, web...), more...) }
+func withWeb(more ...string) []string { return append(append([]string{}, web...), more...) }

@@ -1,102 +1,33 @@
 package destination
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+	"github.com/linkerd-lite/linkerd-lite/test/streams"
 )
 
-// stream is a client of one call.
-type stream[M any] struct {
-	grpc.ServerStream
-	t      testing.TB
-	ctx    context.Context
-	cancel context.CancelFunc
-	decode func([]byte) (M, error)
-
-	mu       sync.Mutex
-	messages []M
-	err      error
-	ended    bool
-}
-
-func (s *stream[M]) Context() context.Context     { return s.ctx }
-func (s *stream[M]) SetHeader(metadata.MD) error  { return nil }
-func (s *stream[M]) SendHeader(metadata.MD) error { return nil }
-func (s *stream[M]) SetTrailer(metadata.MD)       {}
-func (s *stream[M]) RecvMsg(any) error            { return nil }
-func (s *stream[M]) Send(m M) error               { return s.SendMsg(m) }
-func (s *stream[M]) end(err error)                { s.mu.Lock(); s.err, s.ended = err, true; s.mu.Unlock() }
-func (s *stream[M]) status() (*status.Status, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return status.Convert(s.err), s.ended
-}
-
-func (s *stream[M]) SendMsg(m any) error {
-	var data []byte
-	switch m := m.(type) {
-	case *grpcserver.Encoded:
-		data = m.Bytes()
-	case proto.Message:
-		var err error
-		if data, err = proto.Marshal(m); err != nil {
-			return err
-		}
-	}
-	decoded, err := s.decode(data)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.messages = append(s.messages, decoded)
-	return s.ctx.Err()
-}
-
-// take returns what was received since the last call.
-func (s *stream[M]) take() []M {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.messages
-	s.messages = nil
-	return taken
-}
-
-// open starts a call. It ends with the test, if not before.
-func open[M any](c *cluster, decode func([]byte) (M, error), call func(*stream[M]) error) *stream[M] {
-	s := &stream[M]{t: c.t, decode: decode}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.end(call(s))
-	}()
-	c.t.Cleanup(func() { s.cancel(); <-done })
+// open starts a call and waits for what comes first.
+func open[M proto.Message](c *cluster, call func(*streams.Stream[M]) error) *streams.Stream[M] {
+	s := streams.Open(c.t, call)
 	synctest.Wait()
 	return s
 }
 
 // getStream is a client of Get.
 type getStream struct {
-	*stream[*pb.Update]
+	*streams.Stream[*pb.Update]
+	t           testing.TB
 	path, token string
 	// held is what a client holds after the messages it has taken.
 	held map[string]string
@@ -117,12 +48,8 @@ func (c *cluster) get(path string, token ...string) *getStream {
 }
 
 func (c *cluster) call(request *pb.GetDestination) *getStream {
-	decode := func(data []byte) (*pb.Update, error) {
-		u := &pb.Update{}
-		return u, proto.Unmarshal(data, u)
-	}
-	s := open(c, decode, func(s *stream[*pb.Update]) error { return c.server.Get(request, s) })
-	return &getStream{stream: s, held: map[string]string{}}
+	s := open(c, func(s *streams.Stream[*pb.Update]) error { return c.server.Get(request, s) })
+	return &getStream{Stream: s, t: c.t, held: map[string]string{}}
 }
 
 // want compares the messages since the last want, each written as by brief;
@@ -130,7 +57,7 @@ func (c *cluster) call(request *pb.GetDestination) *getStream {
 func (s *getStream) want(messages ...string) {
 	s.t.Helper()
 	got := []string{}
-	taken := s.take()
+	taken := s.Take()
 	for _, u := range taken {
 		got = append(got, brief(u))
 	}
@@ -143,7 +70,7 @@ func (s *getStream) want(messages ...string) {
 // wantStatus compares how the call ended.
 func (s *getStream) wantStatus(code codes.Code, message string) {
 	s.t.Helper()
-	got, ended := s.status()
+	got, ended := s.Status()
 	if !ended {
 		s.t.Errorf("the call has not ended, want %v %q", code, message)
 	} else if got.Code() != code || got.Message() != message {
@@ -153,7 +80,7 @@ func (s *getStream) wantStatus(code codes.Code, message string) {
 
 func (s *getStream) wantOpen() {
 	s.t.Helper()
-	if got, ended := s.status(); ended {
+	if got, ended := s.Status(); ended {
 		s.t.Errorf("the call has ended: %v", got)
 	}
 }
@@ -161,7 +88,7 @@ func (s *getStream) wantOpen() {
 // one returns the only address of the only message, an Add, since the last want.
 func (s *getStream) one() *pb.WeightedAddr {
 	s.t.Helper()
-	taken := s.take()
+	taken := s.Take()
 	if len(taken) != 1 || len(taken[0].GetAdd().GetAddrs()) != 1 {
 		s.t.Fatalf("want one address, got %v", taken)
 	}
@@ -170,7 +97,7 @@ func (s *getStream) one() *pb.WeightedAddr {
 
 // hold applies what was received since the last call to what the client holds.
 func (s *getStream) hold() map[string]string {
-	s.apply(s.take())
+	s.apply(s.Take())
 	return maps.Clone(s.held)
 }
 
@@ -205,22 +132,7 @@ func brief(u *pb.Update) string {
 	return strings.TrimSpace(kind + " " + strings.Join(addrs, " "))
 }
 
-func addrText(a *net.TcpAddress) string { return addrPort(a).String() }
-
-func addrPort(a *net.TcpAddress) netip.AddrPort {
-	var ip netip.Addr
-	switch v := a.Ip.Ip.(type) {
-	case *net.IPAddress_Ipv4:
-		ip = netip.AddrFrom4([4]byte{byte(v.Ipv4 >> 24), byte(v.Ipv4 >> 16), byte(v.Ipv4 >> 8), byte(v.Ipv4)})
-	case *net.IPAddress_Ipv6:
-		var b [16]byte
-		for i := range 8 {
-			b[i], b[8+i] = byte(v.Ipv6.First>>(56-8*i)), byte(v.Ipv6.Last>>(56-8*i))
-		}
-		ip = netip.AddrFrom16(b)
-	}
-	return netip.AddrPortFrom(ip, uint16(a.Port))
-}
+func addrText(a *net.TcpAddress) string { return a.AddrPort().String() }
 
 func labelText(labels map[string]string) string {
 	var parts []string

@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -21,15 +20,7 @@ import (
 
 // tcpAddress is the wire form of a valid address.
 func tcpAddress(addr netip.AddrPort) *net.TcpAddress {
-	ip := &net.IPAddress{}
-	if a := addr.Addr().Unmap(); a.Is4() {
-		v4 := a.As4()
-		ip.Ip = &net.IPAddress_Ipv4{Ipv4: binary.BigEndian.Uint32(v4[:])}
-	} else {
-		v6 := a.As16()
-		ip.Ip = &net.IPAddress_Ipv6{Ipv6: &net.IPv6{First: binary.BigEndian.Uint64(v6[:8]), Last: binary.BigEndian.Uint64(v6[8:])}}
-	}
-	return &net.TcpAddress{Ip: ip, Port: uint32(addr.Port())}
+	return net.NewTcpAddress(netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()))
 }
 
 // weighPod builds the address of a pod. opaque says whether a Server makes the

@@ -27,23 +27,7 @@ func ParseNetworks(list string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// Address is the message form of an address (policy-inbound 3.2).
-func Address(addr netip.Addr) *net.IPAddress {
-	if addr.Is4() {
-		b := addr.As4()
-		return &net.IPAddress{Ip: &net.IPAddress_Ipv4{Ipv4: uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])}}
-	}
-	b := addr.As16()
-	half := func(b []byte) (n uint64) {
-		for _, x := range b {
-			n = n<<8 | uint64(x)
-		}
-		return n
-	}
-	return &net.IPAddress{Ip: &net.IPAddress_Ipv6{Ipv6: &net.IPv6{First: half(b[:8]), Last: half(b[8:])}}}
-}
-
 // Network is the message form of a range. Host bits are sent as they are (P107).
 func Network(network netip.Prefix) *net.IPNetwork {
-	return &net.IPNetwork{Ip: Address(network.Addr()), PrefixLen: uint32(network.Bits())}
+	return &net.IPNetwork{Ip: net.NewIPAddress(network.Addr()), PrefixLen: uint32(network.Bits())}
 }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
+	"github.com/linkerd-lite/linkerd-lite/test/load"
 )
 
 // TestThousandConnections opens 1,000 connections with 10 Get streams each.
@@ -141,26 +141,17 @@ func BenchmarkIdleConnections(b *testing.B) {
 	for b.Loop() {
 		f := start(b, options{})
 		web := f.web()
-		before := memory()
+		before := load.Memory()
 		const conns = 1000
 		stop := startIdleClients(b, f, web, conns)
 		labels := map[string]string{"client_id": webName}
 		f.eventually("connections", func() bool { return f.metric("tcp_open_connections", labels) == conns })
-		after := memory()
+		after := load.Memory()
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/conns, "heap-B/conn")
 		b.ReportMetric(float64(after.StackInuse-before.StackInuse)/conns, "stack-B/conn")
 		stop()
 		f.stop()
 	}
-}
-
-// memory reads the memory in use after a collection.
-func memory() runtime.MemStats {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return m
 }
 
 // idleClientEnv makes this test binary a client that holds idle connections.

@@ -1,7 +1,6 @@
 package proxyshim_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +27,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
+	"github.com/linkerd-lite/linkerd-lite/test/logs"
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 func TestMain(m *testing.M) {
@@ -76,24 +76,6 @@ func (*policies) GetPort(context.Context, *inbound.PortSpec) (*inbound.Server, e
 	return &inbound.Server{Labels: map[string]string{"name": "x"}}, nil
 }
 
-// syncBuffer is a buffer for a logger and a test at once.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // fixture is a control plane with a shim in front.
 type fixture struct {
 	t        testing.TB
@@ -101,7 +83,7 @@ type fixture struct {
 	identity *identity.Service
 	ca       *identitytest.CA
 	registry *prometheus.Registry
-	log      *syncBuffer
+	log      *logs.Buffer
 	// addr are the addresses by port; open is the destination port on all
 	// interfaces, direct the direct path.
 	addr         map[uint16]string
@@ -120,7 +102,7 @@ type options struct {
 
 func start(t testing.TB, o options) *fixture {
 	t.Helper()
-	f := &fixture{t: t, registry: prometheus.NewRegistry(), log: &syncBuffer{}, addr: map[uint16]string{}}
+	f := &fixture{t: t, registry: prometheus.NewRegistry(), log: &logs.Buffer{}, addr: map[uint16]string{}}
 	if o.clock == nil {
 		o.clock = clock.RealClock{}
 	}
@@ -145,11 +127,7 @@ func start(t testing.TB, o options) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	ready := make(chan struct{})
-	go func() { ended <- f.identity.Run(ctx, func() { close(ready) }) }()
-	<-ready
+	stopIdentity := parts.Start(t, time.Minute, f.identity.Run)
 	f.anchors = f.identity.Anchors().Pool
 	if o.issuer == nil {
 		o.issuer = f.identity
@@ -201,27 +179,8 @@ func start(t testing.TB, o options) *fixture {
 	destination.RegisterDestinationServer(f.shim.Server(destinationPort), &destinations{done: f.shim.Server(destinationPort).Done()})
 	inbound.RegisterInboundServerPoliciesServer(f.shim.Server(policyPort), &policies{})
 	identitypb.RegisterIdentityServer(f.shim.Server(identityPort), f.identity)
-	ready = make(chan struct{})
-	go func() { ended <- f.shim.Run(ctx, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		t.Fatalf("Run: %v", err)
-	}
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		for range 2 {
-			select {
-			case err := <-ended:
-				if err != nil {
-					t.Errorf("Run: %v", err)
-				}
-			case <-time.After(10 * time.Second):
-				t.Error("Run did not return")
-			}
-		}
-	})
-	t.Cleanup(f.stop)
+	stopShim := parts.Start(t, time.Minute, f.shim.Run)
+	f.stop = func() { stopShim(); stopIdentity() }
 	return f
 }
 

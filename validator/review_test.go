@@ -1,23 +1,18 @@
 package validator
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 
-	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook/webhooktest"
 	"github.com/linkerd-lite/linkerd-lite/validator/validatortest"
 )
 
@@ -72,32 +67,7 @@ func TestReview(t *testing.T) {
 // serve starts the HTTPS server, and returns a function that sends it an object.
 func serve(t *testing.T) func(*testing.T, []byte) *admissionv1.AdmissionReview {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := webhook.New(webhook.Config{Listener: listener, Endpoints: []webhook.Endpoint{
-		{Name: "sp-validator", Path: webhook.ServiceProfilePath, Review: Review(Options{ClusterDomain: "cluster.local"})},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ready := make(chan struct{})
-	var group errgroup.Group
-	group.Go(func() error { return server.Run(ctx, func() { close(ready) }) })
-	t.Cleanup(func() {
-		cancel()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	<-ready
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(server.CABundle())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
-	t.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport}
+	post := webhooktest.Serve(t, webhook.Endpoint{Name: "sp-validator", Path: webhook.ServiceProfilePath, Review: Review(Options{ClusterDomain: "cluster.local"})})
 	return func(t *testing.T, object []byte) *admissionv1.AdmissionReview {
 		t.Helper()
 		body, err := json.Marshal(&admissionv1.AdmissionReview{
@@ -107,18 +77,13 @@ func serve(t *testing.T) func(*testing.T, []byte) *admissionv1.AdmissionReview {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := client.Post(server.URL(webhook.ServiceProfilePath), "application/json", bytes.NewReader(body))
+		review, err := post(body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("A03: %v", err)
 		}
-		defer answer.Body.Close()
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(answer.Body).Decode(&review); err != nil {
-			t.Fatal(err)
+		if review.APIVersion != "admission.k8s.io/v1" || review.Request == nil {
+			t.Errorf("A03: review %v", review)
 		}
-		if answer.StatusCode != http.StatusOK || review.APIVersion != "admission.k8s.io/v1" || review.Request == nil {
-			t.Errorf("A03: status %d, review %v", answer.StatusCode, review)
-		}
-		return &review
+		return review
 	}
 }

@@ -139,9 +139,10 @@ func kubeconfigFor(t *testing.T, url string) []byte {
 	return data
 }
 
-// D146, D 3.4: a Secret links, another version of it links anew, one that
-// cannot be read changes nothing, its deletion unlinks.
-func TestLinksFollowSecrets(t *testing.T) {
+// run runs Links over a State of Secrets until the test ends, before the
+// clusters that were made earlier.
+func run(t *testing.T) (*state.State, *Links) {
+	t.Helper()
 	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: []*state.KindInfo{&state.Secrets.KindInfo}})
 	if err != nil {
 		t.Fatal(err)
@@ -151,10 +152,23 @@ func TestLinksFollowSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return st, l
+}
 
+// D146, D 3.4: a Secret links, another version of it links anew, one that
+// cannot be read changes nothing, its deletion unlinks.
+func TestLinksFollowSecrets(t *testing.T) {
+	kubeconfig := emptyCluster(t, func() bool { return false }, nil)
+	st, l := run(t)
 	// linked waits until the cluster is linked.
 	linked := func(cluster string) (*destination.Link, <-chan struct{}) {
 		for {
@@ -165,7 +179,6 @@ func TestLinksFollowSecrets(t *testing.T) {
 			<-changed
 		}
 	}
-	kubeconfig := emptyCluster(t, func() bool { return false }, nil)
 	state.Put(st, state.Secrets, secret("a", "east", kubeconfig))
 	first, unlinked := linked("east")
 	if first.TrustDomain != "td" || first.ClusterDomain != "cd" {
@@ -199,27 +212,11 @@ func TestLinksFollowSecrets(t *testing.T) {
 	if link, _ := l.Lookup("east"); link != nil {
 		t.Error("still linked without the Secret")
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }
 
 // A cluster is linked once all its objects are here, and not before: the first
 // message of a stream is taken for all there is.
 func TestLinkWaitsForObjects(t *testing.T) {
-	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: []*state.KindInfo{&state.Secrets.KindInfo}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	st.MarkSynced()
-	l, err := New(Config{State: st, EndpointSlices: true, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- l.Run(ctx) }()
 	hold, asked := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() { close(asked) })
 	requests := atomic.Int32{}
@@ -230,6 +227,7 @@ func TestLinkWaitsForObjects(t *testing.T) {
 		}
 		return false
 	}, hold)
+	st, l := run(t)
 	state.Put(st, state.Secrets, secret("a", "east", kubeconfig))
 	<-asked
 	link, changed := l.Lookup("east")
@@ -240,10 +238,6 @@ func TestLinkWaitsForObjects(t *testing.T) {
 	<-changed
 	if link, _ := l.Lookup("east"); link == nil {
 		t.Error("not linked with objects")
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	servertesting "k8s.io/apiextensions-apiserver/pkg/cmd/server/testing"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 // startServer runs the API server of custom resources alone, which needs no Kubernetes.
@@ -32,21 +32,7 @@ func startServer(t *testing.T) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ready := make(chan struct{})
-	var group errgroup.Group
-	group.Go(func() error { return store.Run(ctx, func() { close(ready) }) })
-	t.Cleanup(func() {
-		cancel()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	select {
-	case <-ready:
-	case <-time.After(time.Minute):
-		t.Fatal("etcd is not ready")
-	}
+	parts.Start(t, time.Minute, store.Run)
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: c,
 clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
@@ -69,29 +55,15 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 	return server.ClientConfig
 }
 
-// runKeeper starts a keeper and returns how long it took to be ready, with a function that stops it.
+// runKeeper starts a keeper, which ends with the test, and returns how long it took to be ready, with a function that stops it.
 func runKeeper(t *testing.T, config *rest.Config) (*Keeper, time.Duration, func()) {
 	t.Helper()
 	keeper, err := New(config, true, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	start, ready := time.Now(), make(chan struct{})
-	var group errgroup.Group
-	group.Go(func() error { return keeper.Run(ctx, func() { close(ready) }) })
-	stop := func() {
-		cancel()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-	select {
-	case <-ready:
-	case <-time.After(time.Minute):
-		stop()
-		t.Fatal("definitions are not served")
-	}
+	start := time.Now()
+	stop := parts.Start(t, time.Minute, keeper.Run)
 	return keeper, time.Since(start), stop
 }
 
@@ -99,7 +71,9 @@ func TestKeeper(t *testing.T) {
 	config := startServer(t)
 	client := clientset.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
 	objects := dynamic.NewForConfigOrDie(config)
-	keeper, took, stop := runKeeper(t, config)
+	// Each keeper outlives the subtest that starts it.
+	run := func() (*Keeper, time.Duration, func()) { return runKeeper(t, config) }
+	keeper, took, stop := run()
 	t.Logf("all definitions served after %v", took)
 
 	const name = "servers.policy.linkerd.io"
@@ -135,7 +109,7 @@ func TestKeeper(t *testing.T) {
 		if _, err := client.Update(t.Context(), older, metav1.UpdateOptions{FieldManager: FieldManager}); err != nil {
 			t.Fatal(err)
 		}
-		_, _, stop = runKeeper(t, config)
+		_, _, stop = run()
 		await(t, func() bool { return len(get().Spec.Names.ShortNames) == 1 })
 	})
 	t.Run("a user's definition stays, also over a restart", func(t *testing.T) {
@@ -153,7 +127,7 @@ func TestKeeper(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop()
-		keeper, _, stop = runKeeper(t, config)
+		keeper, _, stop = run()
 		if got := get().Spec.Names.ShortNames; len(got) != 1 || got[0] != "mine" {
 			t.Errorf("short names %v, want the user's", got)
 		}

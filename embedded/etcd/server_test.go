@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -15,6 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 func TestMain(m *testing.M) {
@@ -35,14 +36,7 @@ func start(t *testing.T, dir string) (*clientv3.Client, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- server.Run(ctx, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-done:
-		t.Fatalf("ended before it was ready: %v", err)
-	}
+	stop := parts.Start(t, time.Minute, server.Run)
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop(), DialTimeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
@@ -50,10 +44,7 @@ func start(t *testing.T, dir string) (*clientv3.Client, func()) {
 	return client, func() {
 		client.Close()
 		begin := time.Now()
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("stopping: %v", err)
-		}
+		stop()
 		if took := time.Since(begin); took > 2*time.Second {
 			t.Errorf("stopping took %v", took)
 		}

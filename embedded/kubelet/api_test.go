@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 // api is the fake clientset, taught those rules of the API server that the
@@ -255,22 +257,12 @@ func (a *api) started(config Config) (stop func()) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(a.t.Context())
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- k.Run(ctx, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		a.t.Fatalf("Run() = %v before it was ready", err)
-	}
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != context.Canceled {
-			a.t.Errorf("Run() = %v, want %v", err, context.Canceled)
+	return parts.Start(a.t, time.Minute, func(ctx context.Context, ready func()) error {
+		if err := k.Run(ctx, ready); err != context.Canceled {
+			return fmt.Errorf("Run() = %v, want %v", err, context.Canceled)
 		}
+		return nil
 	})
-	a.t.Cleanup(stop)
-	return stop
 }
 
 // settled waits until nothing was written for a while: what must not be

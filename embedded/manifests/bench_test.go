@@ -1,7 +1,6 @@
 package manifests
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 // The benchmarks of this file need a cluster of their own:
@@ -59,17 +60,8 @@ func thousand(b *testing.B, dir, namespace string) {
 // benchRun runs a Syncer until the end of b, and returns when it is ready.
 func benchRun(b *testing.B, config *rest.Config, dir string) {
 	b.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
 	s := New(Config{Dirs: []string{dir}, RESTConfig: config, StateDir: b.TempDir(), Sync: true})
-	ready, done := make(chan struct{}), make(chan error, 1)
-	go func() { done <- s.Run(ctx, func() { close(ready) }) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			b.Error(err)
-		}
-	})
-	<-ready
+	parts.Start(b, time.Minute, s.Run)
 	if status := s.Status(); !status.InSync {
 		b.Fatalf("not in sync: %+v", status)
 	}

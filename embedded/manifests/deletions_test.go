@@ -192,9 +192,7 @@ func TestBrokenKeeps(t *testing.T) {
 				defer b.sync.mu.Unlock()
 				return len(b.sync.Status().Held) == 0 || !strings.Contains(b.sync.Status().Held[0].Why, "less than a second")
 			})
-			if deletes := b.api.requests("DELETE"); len(deletes) > 0 {
-				t.Errorf("deleted: %v", deletes)
-			}
+			b.deletesNothing()
 			b.data("a", "1")
 		})
 	}
@@ -211,9 +209,7 @@ func TestBrokenAfterRestart(t *testing.T) {
 	must(t, os.Chtimes(b.path("x.yaml"), time.Unix(1, 0), time.Unix(1, 0)))
 	b.start()
 	b.prints("x.yaml:1: did not find expected")
-	if deletes := b.api.requests("DELETE"); len(deletes) > 0 {
-		t.Errorf("deleted: %v", deletes)
-	}
+	b.deletesNothing()
 }
 
 // TestForeign: objects of directories that a run does not have stay, and do not disturb.

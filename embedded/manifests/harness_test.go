@@ -1,36 +1,18 @@
 package manifests
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/linkerd-lite/linkerd-lite/test/logs"
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
-
-// output collects what is printed.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
 
 // bench is a Syncer on a directory and a fake API server.
 type bench struct {
@@ -38,14 +20,20 @@ type bench struct {
 	api   *fakeAPI
 	dir   string
 	state string
-	out   *output
+	out   *logs.Buffer
 	sync  *Syncer
 	edit  func(*Config)
 	stop  func()
 }
 
 func newBench(t *testing.T) *bench {
-	return &bench{t: t, api: newFakeAPI(t), dir: t.TempDir(), state: t.TempDir(), out: &output{}}
+	b := &bench{t: t, api: newFakeAPI(t), dir: t.TempDir(), state: t.TempDir(), out: &logs.Buffer{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("printed:\n%s", b.out)
+		}
+	})
+	return b
 }
 
 func (b *bench) config() Config {
@@ -59,27 +47,8 @@ func (b *bench) config() Config {
 // start runs until stop or the end of the test, and returns when ready.
 func (b *bench) start() {
 	b.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
 	b.sync = New(b.config())
-	ready, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := b.sync.Run(ctx, func() { close(ready) }); err != nil {
-			b.t.Errorf("Run: %v", err)
-		}
-	}()
-	b.stop = sync.OnceFunc(func() {
-		cancel()
-		<-done
-	})
-	b.t.Cleanup(b.stop)
-	select {
-	case <-ready:
-	case <-done:
-		b.t.Fatal("Run ended")
-	case <-time.After(20 * time.Second):
-		b.t.Fatalf("not ready; printed:\n%s", b.out)
-	}
+	b.stop = parts.Start(b.t, 20*time.Second, b.sync.Run)
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
@@ -103,7 +72,7 @@ func (b *bench) eventually(what string, is func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			b.t.Fatalf("never: %s\nprinted:\n%s\nrequests:\n%s\nstatus: %+v", what, b.out, strings.Join(b.api.requests(""), "\n"), b.sync.Status())
+			b.t.Fatalf("never: %s\nrequests:\n%s\nstatus: %+v", what, strings.Join(b.api.requests(""), "\n"), b.sync.Status())
 		}
 	}
 }
@@ -125,6 +94,13 @@ func (b *bench) hasNot(keys ...Key) {
 func (b *bench) prints(text string) {
 	b.t.Helper()
 	b.eventually("prints "+text, func() bool { return strings.Contains(b.out.String(), text) })
+}
+
+func (b *bench) deletesNothing() {
+	b.t.Helper()
+	if deletes := b.api.requests("DELETE"); len(deletes) > 0 {
+		b.t.Errorf("deleted: %v", deletes)
+	}
 }
 
 func (b *bench) inSync() {

@@ -1,13 +1,13 @@
 package grpcserver_test
 
 import (
-	"runtime"
 	"testing"
 
 	"google.golang.org/grpc"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/test/load"
 )
 
 // BenchmarkIdleStreams measures what an open stream costs without a service
@@ -35,7 +35,7 @@ func BenchmarkIdleStreams(b *testing.B) {
 		}}
 		f = start(b, grpcserver.PolicyNaming, p)
 		clients := make([]*rawClient, conns)
-		before := memory()
+		before := load.Memory()
 		b.StartTimer()
 		for i := range clients {
 			clients[i] = dialRaw(b, f.addr)
@@ -46,7 +46,7 @@ func BenchmarkIdleStreams(b *testing.B) {
 			<-opened
 		}
 		b.StopTimer()
-		after := memory()
+		after := load.Memory()
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(conns*perConn), "heap-B/stream")
 		b.ReportMetric(float64(after.StackInuse-before.StackInuse)/(conns*perConn), "stack-B/stream")
 		for _, c := range clients {
@@ -54,15 +54,6 @@ func BenchmarkIdleStreams(b *testing.B) {
 		}
 		b.StartTimer()
 	}
-}
-
-// memory reads the memory in use after a collection.
-func memory() runtime.MemStats {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return m
 }
 
 // BenchmarkSendEncoded measures one message to one stream, encoded before.

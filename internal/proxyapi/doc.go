@@ -1,6 +1,6 @@
 // Package proxyapi is the API between Linkerd proxies and their control plane
 // (release 0.20.0): a .proto file and its generated Go in a folder per
-// protobuf package.
+// protobuf package, with the conversion of addresses beside them.
 //
 // Names, numbers and types are a contract with proxies that others build;
 // testdata/schema.tsv states it and a test compares. The packages lie under

@@ -18,8 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
-	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,21 +38,7 @@ func start(t *testing.T, config Config) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ready := make(chan struct{})
-	var group errgroup.Group
-	group.Go(func() error { return server.Run(ctx, func() { close(ready) }) })
-	t.Cleanup(func() {
-		cancel()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	select {
-	case <-ready:
-	case <-time.After(10 * time.Second):
-		t.Fatal("server is not ready")
-	}
+	parts.Start(t, 10*time.Second, server.Run)
 	return server
 }
 

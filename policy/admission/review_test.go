@@ -1,13 +1,7 @@
 package admission
 
 import (
-	"bytes"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"net"
-	"net/http"
 	stdruntime "runtime"
 	"slices"
 	"strings"
@@ -15,53 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook/webhooktest"
 )
 
-// serve starts the HTTPS server, and returns a function that sends it a body.
 func serve(tb testing.TB) func(body []byte) (*admissionv1.AdmissionReview, error) {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	server, err := webhook.New(webhook.Config{Listener: listener, Endpoints: []webhook.Endpoint{
-		{Name: "policy", Path: webhook.PolicyPath, Review: Review(options), Dialect: webhook.PolicyDialect},
-	}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ready := make(chan struct{})
-	var group errgroup.Group
-	group.Go(func() error { return server.Run(ctx, func() { close(ready) }) })
-	tb.Cleanup(func() {
-		cancel()
-		if err := group.Wait(); err != nil {
-			tb.Error(err)
-		}
-	})
-	<-ready
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(server.CABundle())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
-	tb.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport}
-	return func(body []byte) (*admissionv1.AdmissionReview, error) {
-		answer, err := client.Post(server.URL(webhook.PolicyPath), "application/json", bytes.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		defer answer.Body.Close()
-		review := &admissionv1.AdmissionReview{}
-		return review, json.NewDecoder(answer.Body).Decode(review)
-	}
+	return webhooktest.Serve(tb, webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: Review(options), Dialect: webhook.PolicyDialect})
 }
 
 func request(tb testing.TB, r row, spec string) []byte {

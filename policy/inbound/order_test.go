@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -15,16 +16,18 @@ import (
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/test/objects"
+	"github.com/linkerd-lite/linkerd-lite/test/streams"
 )
 
 // genObjects draws the objects of a small cluster: for each name one version,
 // or none. Names are few so that objects refer to each other often.
 func genObjects(tb testing.TB) *rapid.Generator[map[string]string] {
 	return rapid.Custom(func(t *rapid.T) map[string]string {
-		objects := map[string]string{}
+		drawn := map[string]string{}
 		add := func(chance int, key, doc string) {
 			if rapid.IntRange(0, 9).Draw(t, key) < chance {
-				objects[key] = string(asJSON(tb, doc))
+				drawn[key] = objects.JSON(tb, doc)
 			}
 		}
 		pick := func(label string, options ...string) string { return rapid.SampledFrom(options).Draw(t, label) }
@@ -48,7 +51,7 @@ func genObjects(tb testing.TB) *rapid.Generator[map[string]string] {
 			add(5, "GRPCRoute/ns/"+name, "kind: GRPCRoute\n"+meta+"}\n"+spec)
 			add(5, "HTTPLocalRateLimitPolicy/ns/"+name, "kind: HTTPLocalRateLimitPolicy\n"+meta+"}\nspec: {targetRef: {group: policy.linkerd.io, kind: Server, name: "+pick("limits", "a", "b")+"}, total: {requestsPerSecond: 5}}\nstatus: {conditions: [{type: Accepted, status: '"+pick("is", "True", "False")+"'}]}")
 		}
-		return objects
+		return drawn
 	})
 }
 
@@ -104,7 +107,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		}
 		for _, key := range rapid.Permutation(steps).Draw(rt, "then") {
 			if gone, ok := strings.CutPrefix(key, "-"); ok {
-				c.forget(gone)
+				c.objects.Remove(gone)
 			} else {
 				c.put(final[key])
 			}
@@ -139,10 +142,10 @@ func TestStreamsWhileObjectsChange(t *testing.T) {
 	for i := range pods {
 		c.put(pod(fmt.Sprint("p", i), "}\nspec: {}"))
 	}
-	var streams []*lastStream
+	var clients []*lastStream
 	for i := range pods {
-		s := &lastStream{stream: stream{ctx: ctx}}
-		streams = append(streams, s)
+		s := &lastStream{Stream: streams.New[*pb.Server](ctx)}
+		clients = append(clients, s)
 		running.Go(func() error { return c.watchUntilCancelled(fmt.Sprint("ns:p", i), s) })
 	}
 	var writers errgroup.Group
@@ -162,7 +165,7 @@ func TestStreamsWhileObjectsChange(t *testing.T) {
 				}
 				short, stop := context.WithCancel(ctx)
 				stop()
-				if err := c.watchUntilCancelled("ns:p0", &lastStream{stream: stream{ctx: short}}); err != nil {
+				if err := c.watchUntilCancelled("ns:p0", &lastStream{Stream: streams.New[*pb.Server](short)}); err != nil {
 					return err
 				}
 			}
@@ -173,7 +176,7 @@ func TestStreamsWhileObjectsChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.put(serverOn("last", "80", ", proxyProtocol: TLS"))
-	for i, s := range streams {
+	for i, s := range clients {
 		soon(t, fmt.Sprintf("stream %d has the newest answer", i), func() bool { return s.last() == c.get(fmt.Sprint("ns:p", i), 80) })
 	}
 	cancel()
@@ -197,17 +200,18 @@ func (c *cluster) watchUntilCancelled(token string, s *lastStream) error {
 
 // lastStream is a client that keeps the summary of the newest message.
 type lastStream struct {
-	stream
+	*streams.Stream[*pb.Server]
+	mu     sync.Mutex
 	newest string
 }
 
 func (s *lastStream) SendMsg(m any) error {
-	if err := s.stream.SendMsg(m); err != nil {
+	if err := s.Stream.SendMsg(m); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.newest = summary(s.messages[len(s.messages)-1])
+	s.newest = summary(s.Take()[0])
 	return nil
 }
 

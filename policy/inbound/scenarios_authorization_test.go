@@ -159,7 +159,7 @@ func TestAuthorizations(t *testing.T) {
 			c.apply(pod("wl", "}\nspec: {}"))
 			w.quiet() // a Pod of the same name is another workload
 			c.remove("ExternalWorkload/ns/wl")
-			if got := w.end(); got != "OK" {
+			if got := w.End(); got != "OK" {
 				t.Errorf("ended %q, want OK", got)
 			}
 		}},
@@ -169,8 +169,8 @@ func TestAuthorizations(t *testing.T) {
 			}
 			const token = `{"ns":"ns","external_workload":"wl"}`
 			c.apply("kind: Server\nmetadata: {namespace: ns, name: s}\nspec: {externalWorkloadSelector: {}, port: http, proxyProtocol: opaque}", workload("{ip: 192.0.2.1}, {}", "80"))
-			if got := c.get(token, 80); got != "NotFound unknown server" || len(c.log.lines("ns/wl", "ip is missing")) != 1 {
-				t.Errorf("%s, and the log has\n%s", got, c.log.b.String())
+			if got := c.get(token, 80); got != "NotFound unknown server" || len(c.log.Lines("ns/wl", "ip is missing")) != 1 {
+				t.Errorf("%s, and the log has\n%s", got, c.log)
 			}
 			c.apply(workload("{ip: 192.0.2.1}", "80"))
 			w := c.watch(token, 80)
@@ -188,7 +188,7 @@ func TestAuthorizations(t *testing.T) {
 			c.apply(podPause, serverAdmin, saz("unauthenticated: true"), allNets, mesh("identities: [a.b]"),
 				policyDoc("p", toAdmin, byAllNets), policyDoc("q", toAdmin, "{group: policy.linkerd.io, kind: MeshTLSAuthentication, name: m}"))
 			w := c.watch("ns:pause", 4191)
-			before := w.take()
+			before := w.Take()
 			if len(before) != 1 || len(before[0].Authorizations) != 3 {
 				t.Fatalf("%v, want three authorizations", before)
 			}
@@ -202,13 +202,13 @@ func TestAuthorizations(t *testing.T) {
 			for i, doc := range bad {
 				c.apply(doc)
 				w.quiet()
-				if lines := c.log.lines("cannot be used"); len(lines) != i+1 {
+				if lines := c.log.Lines("cannot be used"); len(lines) != i+1 {
 					t.Errorf("%d warnings after %d bad versions:\n%s", len(lines), i+1, doc)
 				}
 			}
-			delete(c.born, "serverauthorization/ns/saz")
+			delete(c.objects.Born, "ServerAuthorization/ns/saz")
 			c.apply(saz("")) // another object of that name has no last version
-			if got := w.take(); len(got) != 1 || len(got[0].Authorizations) != 2 {
+			if got := w.Take(); len(got) != 1 || len(got[0].Authorizations) != 2 {
 				t.Errorf("%v, want two authorizations", got)
 			}
 		}},
@@ -221,7 +221,7 @@ func TestAuthorizations(t *testing.T) {
 				c.apply(policyDoc("p", toAdmin, refs))
 				w.quiet()
 			}
-			if lines := c.log.lines("authorizes nobody", "ns/p"); len(lines) != 4 {
+			if lines := c.log.Lines("authorizes nobody", "ns/p"); len(lines) != 4 {
 				t.Errorf("%d contradictions are noted, want 4: %q", len(lines), lines)
 			}
 			c.apply(policyDoc("p", toAdmin, mesh+", "+byAllNets))

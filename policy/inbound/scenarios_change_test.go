@@ -1,13 +1,11 @@
 package inbound
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
-	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
-	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
 
 // What open streams hear of changes to several objects that have to do with one another.
@@ -36,11 +34,10 @@ func TestChanges(t *testing.T) {
 			w := c.watch("ns:a", 80)
 			w.want(server("a") + " opaque")
 			// What the harness stores has a time.
-			timeless := &policyv1beta3.Server{}
-			if err := json.Unmarshal(asJSON(t, serverOn("z", "80", ", proxyProtocol: TLS")), timeless); err != nil {
+			timeless := serverOn("z", "80", ", proxyProtocol: TLS")
+			if err := objects.Put(c.state, objects.Name(t, timeless), timeless, nil); err != nil {
 				t.Fatal(err)
 			}
-			state.Put(c.state, state.Servers, timeless)
 			c.settle()
 			w.want(server("z") + " tls")
 		}},

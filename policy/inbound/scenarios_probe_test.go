@@ -69,18 +69,18 @@ spec:
 			w.want("default/all-authenticated detect 10s\nauthz default/all-authenticated meshTLS:{identities:{suffixes:[{}]}} from all" + probe)
 			c.apply(serverOn("linkerd-admin", "http", ", proxyProtocol: HTTP/1"))
 			w.want(adminServer + probe)
-			if lines := c.log.lines("probes need a route"); len(lines) != 0 {
+			if lines := c.log.Lines("probes need a route"); len(lines) != 0 {
 				t.Errorf("noted while probes have their route: %q", lines)
 			}
 			c.apply(metricsRoute + acceptedByAdmin)
 			w.want(adminServer + metricsRouted)
 			c.apply(strings.Replace(metricsRoute, "/metrics", "/other", 1) + acceptedByAdmin)
-			if lines := c.log.lines("level=INFO", "probes need a route", "ns/linkerd-admin", "/ready"); len(lines) != 1 {
-				t.Errorf("%d lines about probes:\n%s", len(lines), c.log.b.String())
+			if lines := c.log.Lines("level=INFO", "probes need a route", "ns/linkerd-admin", "/ready"); len(lines) != 1 {
+				t.Errorf("%d lines about probes:\n%s", len(lines), c.log)
 			}
 			c.remove("HTTPRoute/ns/metrics-route")
 			c.apply(metricsRoute + acceptedByAdmin)
-			if lines := c.log.lines("probes need a route"); len(lines) != 2 {
+			if lines := c.log.Lines("probes need a route"); len(lines) != 2 {
 				t.Errorf("%d lines about probes after the second loss", len(lines))
 			}
 		}},
@@ -90,16 +90,16 @@ spec:
 			}
 			c.apply(with("8080", "/old"), serverOn("s", "http", ", proxyProtocol: HTTP/1"))
 			w := c.watch("ns:a", 8080)
-			owned := w.take()
+			owned := w.Take()
 			if len(owned) != 1 || !strings.Contains(summary(owned[0]), "server/s http1") || !strings.Contains(summary(owned[0]), "exact:/old") {
 				t.Errorf("%v", owned)
 			}
 			c.apply(with("8080", "/new"))
-			if probed := w.take(); len(probed) != 1 || !strings.Contains(summary(probed[0]), "exact:/new") {
+			if probed := w.Take(); len(probed) != 1 || !strings.Contains(summary(probed[0]), "exact:/new") {
 				t.Errorf("%v", probed)
 			}
 			c.apply(with("9090", "/new"))
-			if moved := w.take(); len(moved) != 1 || !strings.Contains(summary(moved[0]), "default/all-unauthenticated") {
+			if moved := w.Take(); len(moved) != 1 || !strings.Contains(summary(moved[0]), "default/all-unauthenticated") {
 				t.Errorf("%v", moved)
 			}
 		}},

@@ -120,13 +120,13 @@ func TestRoutes(t *testing.T) {
 			} {
 				c.apply(strings.Replace(gateway, "method: GET}]", "method: GET}], filters: ["+filter+"]", 1) + acceptedByAdmin)
 				w.quiet()
-				if lines := c.log.lines("ns/metrics-route", "cannot be used", "last_version_stays=false"); len(lines) != i+1 {
+				if lines := c.log.Lines("ns/metrics-route", "cannot be used", "last_version_stays=false"); len(lines) != i+1 {
 					t.Errorf("%d warnings after %d versions: %q", len(lines), i+1, lines)
 				}
 				// Its status is written, once or more.
 				c.apply(strings.Replace(gateway, "method: GET}]", "method: GET}], filters: ["+filter+"]", 1), strings.Replace(gateway, "method: GET}]", "method: GET}], filters: ["+filter+"]", 1)+acceptedByAdmin)
 				w.quiet()
-				if lines := c.log.lines("ns/metrics-route", "cannot be used"); len(lines) != i+1 {
+				if lines := c.log.Lines("ns/metrics-route", "cannot be used"); len(lines) != i+1 {
 					t.Errorf("the status made new warnings: %q", lines)
 				}
 			}
@@ -147,7 +147,7 @@ spec:
     filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: A, value: b}]}}, {type: ResponseHeaderModifier, responseHeaderModifier: {}}]
   - {}
 `+acceptedByAdmin, policyDoc("p", "group: gateway.networking.k8s.io, kind: GRPCRoute, name: g", ""))
-			s := w.take()
+			s := w.Take()
 			if got, want := summary(s[len(s)-1]), grpc+`
 route resource:{group:gateway.networking.k8s.io kind:GRPCRoute name:g} hosts suffix:{reverse_labels:[com example]}
   rule rpc:{service:s method:m}; rpc:{} headers:[{name:a exact:b}] filters request_header_modifier:{add:{} set:{headers:[{name:a value:b}]}}

@@ -129,7 +129,7 @@ func TestPorts(t *testing.T) {
 				if got := c.get(token, 1); got != want {
 					t.Errorf("GetPort: %s, want %s", got, want)
 				}
-				if got := c.watch(token, 1).end(); got != strings.TrimSpace(want) {
+				if got := c.watch(token, 1).End(); got != strings.TrimSpace(want) {
 					t.Errorf("WatchPort: %s, want %s", got, want)
 				}
 			}
@@ -151,7 +151,7 @@ func TestPorts(t *testing.T) {
 			c.apply(podPause)
 			for _, port := range []uint32{0, 65536, 70000} {
 				want := fmt.Sprintf("InvalidArgument Invalid port: %d", port)
-				if got := c.watch("ns:pause", port).end(); got != want {
+				if got := c.watch("ns:pause", port).End(); got != want {
 					t.Errorf("%s, want %s", got, want)
 				}
 				if got := c.get("ns:nobody", port); got != want {
@@ -162,7 +162,7 @@ func TestPorts(t *testing.T) {
 		"P75 unknown": {run: func(t *testing.T, c *cluster) {
 			c.apply("kind: Pod\nmetadata: {namespace: ns, name: plain}\nspec: {}")
 			for _, token := range []string{"ns:nobody", "ns:plain", "other:plain"} {
-				if got := c.watch(token, 4191).end(); got != "NotFound unknown server" {
+				if got := c.watch(token, 4191).End(); got != "NotFound unknown server" {
 					t.Errorf("%s: %s", token, got)
 				}
 			}
@@ -212,7 +212,7 @@ func TestPorts(t *testing.T) {
 			w.quiet()
 			c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: ''}", 1)) // as bad, and known
 			w.quiet()
-			if lines := c.log.lines("accessPolicy is ignored", "ns/linkerd-admin"); len(lines) != 1 {
+			if lines := c.log.Lines("accessPolicy is ignored", "ns/linkerd-admin"); len(lines) != 1 {
 				t.Errorf("%d warnings about accessPolicy", len(lines))
 			}
 		}},
@@ -274,13 +274,13 @@ func TestPorts(t *testing.T) {
 				{probed, 7}, {annotated("pause", ""), 7}, {doc, 10},
 			} {
 				c.apply(row.doc)
-				if lines := c.log.lines("level=WARN", "ns/pause"); len(lines) != row.lines {
-					t.Errorf("step %d: %d warnings, want %d:\n%s", i, len(lines), row.lines, c.log.b.String())
+				if lines := c.log.Lines("level=WARN", "ns/pause"); len(lines) != row.lines {
+					t.Errorf("step %d: %d warnings, want %d:\n%s", i, len(lines), row.lines, c.log)
 				}
 			}
 			for _, text := range []string{"opaque-ports: ports", "default-inbound-policy: policy", "proxy-require-identity-inbound-ports: ports", "probe of container c: path"} {
-				if len(c.log.lines(text)) == 0 {
-					t.Errorf("no line has %q:\n%s", text, c.log.b.String())
+				if len(c.log.Lines(text)) == 0 {
+					t.Errorf("no line has %q:\n%s", text, c.log)
 				}
 			}
 		}},
@@ -334,7 +334,7 @@ spec:
 			w.want(podDefault)
 			c.remove("Pod/ns/pause")
 			w.quiet()
-			if got := w.end(); got != "OK" {
+			if got := w.End(); got != "OK" {
 				t.Errorf("ended %q, want OK", got)
 			}
 			if got := c.get("ns:pause", 4191); got != "NotFound unknown server" {
@@ -345,10 +345,10 @@ spec:
 			c.apply(podPause)
 			w := c.watch("ns:pause", 4191)
 			w.want(podDefault)
-			delete(c.born, "pod/ns/pause")
+			delete(c.objects.Born, "Pod/ns/pause")
 			c.apply(podPause)
 			w.quiet()
-			if got := w.end(); got != "OK" {
+			if got := w.End(); got != "OK" {
 				t.Errorf("ended %q, want OK: an old stream is for the old Pod", got)
 			}
 			c.watch("ns:pause", 4191).want(podDefault)
@@ -357,7 +357,7 @@ spec:
 			c.apply(podPause)
 			w := c.watch("ns:pause", 4191)
 			c.apply(strings.Replace(podPause, ", linkerd.io/control-plane-ns: linkerd", "", 1))
-			if got := w.end(); got != "OK" {
+			if got := w.End(); got != "OK" {
 				t.Errorf("ended %q, want OK", got)
 			}
 		}},
@@ -376,7 +376,7 @@ spec:
 				"kind: MeshTLSAuthentication\nmetadata: {namespace: ns, name: m}\nspec: {identities: [a.b]}"}
 			c.apply(docs...)
 			w := c.watch("ns:pause", 4191)
-			w.take()
+			w.Take()
 			c.apply(docs...)
 			w.quiet()
 			c.apply(strings.Replace(podPause, "\nspec:", "\nstatus: {phase: Running, podIP: 10.0.0.1}\nspec:", 1),
@@ -447,7 +447,7 @@ spec:
 			w := c.watch("ns:pause", 4191)
 			close(c.stopping)
 			c.settle()
-			if got := w.end(); got != "OK" {
+			if got := w.End(); got != "OK" {
 				t.Errorf("ended %q, want OK", got)
 			}
 			c.stopping = make(chan struct{})

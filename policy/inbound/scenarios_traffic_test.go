@@ -67,7 +67,7 @@ func (c *cluster) request(from client, path string) string {
 
 func fromNetworks(networks []*pb.Network, ip string) bool {
 	has := func(n *net.IPNetwork) bool {
-		return netip.PrefixFrom(addr(n.GetIp()), int(n.GetPrefixLen())).Contains(netip.MustParseAddr(ip))
+		return netip.PrefixFrom(n.GetIp().Addr(), int(n.GetPrefixLen())).Contains(netip.MustParseAddr(ip))
 	}
 	return slices.ContainsFunc(networks, func(n *pb.Network) bool { return has(n.Net) && !slices.ContainsFunc(n.Except, has) })
 }

@@ -6,11 +6,10 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+	"github.com/linkerd-lite/linkerd-lite/test/compact"
 )
 
 // summary writes all of an answer as lines: the server with its protocol, then
@@ -24,7 +23,7 @@ func summary(m *pb.Server) string {
 			for _, rule := range r.Rules {
 				rules = append(rules, ruleText(rule.Matches, rule.Filters))
 			}
-			routes = append(routes, routeText(compact(r.Metadata), compactAll(r.Hosts), rules, r.Authorizations))
+			routes = append(routes, routeText(compactText(r.Metadata), compactAll(r.Hosts), rules, r.Authorizations))
 		}
 	}
 	switch p := m.GetProtocol().GetKind().(type) {
@@ -44,7 +43,7 @@ func summary(m *pb.Server) string {
 			for _, rule := range r.Rules {
 				rules = append(rules, ruleText(rule.Matches, rule.Filters))
 			}
-			routes = append(routes, routeText(compact(r.Metadata), compactAll(r.Hosts), rules, r.Authorizations))
+			routes = append(routes, routeText(compactText(r.Metadata), compactAll(r.Hosts), rules, r.Authorizations))
 		}
 	case *pb.ProxyProtocol_Opaque_:
 		protocol = "opaque"
@@ -62,7 +61,7 @@ func summary(m *pb.Server) string {
 		b.WriteString(r)
 	}
 	if limit != nil {
-		fmt.Fprintf(&b, "limit %s\n", compact(limit))
+		fmt.Fprintf(&b, "limit %s\n", compactText(limit))
 	}
 	return strings.TrimSpace(b.String())
 }
@@ -99,7 +98,7 @@ func authzText(a *pb.Authz) string {
 		want = fmt.Sprintf("{group:%s kind:%s name:%s}", a.Labels["group"], a.Labels["kind"], a.Labels["name"])
 		want = "resource:" + want
 	}
-	if got := compact(a.Metadata); got != want || len(a.Networks) == 0 || a.Authentication.GetPermit() == nil {
+	if got := compactText(a.Metadata); got != want || len(a.Networks) == 0 || a.Authentication.GetPermit() == nil {
 		return fmt.Sprintf("unsound: metadata %s, labels %v, %d networks, authentication %v", got, a.Labels, len(a.Networks), a.Authentication)
 	}
 	var networks []string
@@ -117,74 +116,19 @@ func authzText(a *pb.Authz) string {
 	if text == "10.0.0.0/8, 100.64.0.0/10, 172.16.0.0/12, 192.168.0.0/16" {
 		text = "cluster"
 	}
-	return name + " " + strings.ReplaceAll(compact(a.Authentication), ":{}", "") + " from " + text
+	return name + " " + strings.ReplaceAll(compactText(a.Authentication), ":{}", "") + " from " + text
 }
 
 func networkText(n *net.IPNetwork) string {
-	return netip.PrefixFrom(addr(n.GetIp()), int(n.GetPrefixLen())).String()
-}
-
-func addr(ip *net.IPAddress) netip.Addr {
-	if v6 := ip.GetIpv6(); v6 != nil {
-		var b [16]byte
-		for i := range 8 {
-			b[i], b[8+i] = byte(v6.First>>(56-8*i)), byte(v6.Last>>(56-8*i))
-		}
-		return netip.AddrFrom16(b)
-	}
-	v4 := ip.GetIpv4()
-	return netip.AddrFrom4([4]byte{byte(v4 >> 24), byte(v4 >> 16), byte(v4 >> 8), byte(v4)})
+	return netip.PrefixFrom(n.GetIp().Addr(), int(n.GetPrefixLen())).String()
 }
 
 func compactAll[M proto.Message](list []M) string {
 	var texts []string
 	for _, m := range list {
-		texts = append(texts, compact(m))
+		texts = append(texts, compactText(m))
 	}
 	return strings.Join(texts, "; ")
 }
 
-// compact writes a message on one line, its fields in order, durations as text.
-func compact(m proto.Message) string {
-	if d, ok := m.(*durationpb.Duration); ok {
-		return d.AsDuration().String()
-	}
-	return strings.TrimSuffix(strings.TrimPrefix(compactMessage(m.ProtoReflect()), "{"), "}")
-}
-
-func compactMessage(m protoreflect.Message) string {
-	var fields []string
-	descriptors := m.Descriptor().Fields()
-	for i := range descriptors.Len() {
-		field := descriptors.Get(i)
-		if !m.Has(field) {
-			continue
-		}
-		value := m.Get(field)
-		var text string
-		switch {
-		case field.IsList():
-			var items []string
-			for j := range value.List().Len() {
-				items = append(items, compactValue(field, value.List().Get(j)))
-			}
-			text = "[" + strings.Join(items, " ") + "]"
-		default:
-			text = compactValue(field, value)
-		}
-		fields = append(fields, string(field.Name())+":"+text)
-	}
-	return "{" + strings.Join(fields, " ") + "}"
-}
-
-func compactValue(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
-	switch field.Kind() {
-	case protoreflect.MessageKind:
-		return compactMessage(value.Message())
-	case protoreflect.EnumKind:
-		return string(field.Enum().Values().ByNumber(value.Enum()).Name())
-	case protoreflect.BytesKind:
-		return string(value.Bytes())
-	}
-	return fmt.Sprint(value.Interface())
-}
+func compactText(m proto.Message) string { return compact.Text(m, nil) }

@@ -13,11 +13,11 @@ func TestParentRefWithoutPort(t *testing.T) {
 				c.apply(mySvc())
 				streams := []*stream{c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.10:9999"), c.watch("ns", "my-svc.ns.svc:1")}
 				for _, s := range streams {
-					s.take()
+					s.Take()
 				}
 				c.apply(v.route(routeDoc{parents: []string{"group: core, kind: Service, name: my-svc"}}))
 				for _, s := range streams {
-					if messages := s.take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), v.line("route")) {
+					if messages := s.Take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), v.line("route")) {
 						t.Errorf("%v", messages)
 					}
 				}
@@ -43,7 +43,7 @@ func TestProducersAndConsumers(t *testing.T) {
 				other.want()
 				protocol := strings.Fields(v.line(""))[0]
 				theirs := strings.Replace(v.line("theirs"), "ns/", "consumer/", 1) + "\n  -> random 1 x Service ns/backend:8888"
-				messages := consumer.take()
+				messages := consumer.Take()
 				if len(messages) != 1 {
 					t.Fatalf("P175: %d messages", len(messages))
 				}
@@ -52,7 +52,7 @@ func TestProducersAndConsumers(t *testing.T) {
 				c.apply(v.route(routeDoc{name: "mine"}))
 				mine := v.line("mine") + "\n  -> first Service ns/my-svc:4191"
 				for _, s := range []*stream{own, other} {
-					messages := s.take()
+					messages := s.Take()
 					if len(messages) != 1 {
 						t.Fatalf("P173: %d messages", len(messages))
 					}
@@ -63,7 +63,7 @@ func TestProducersAndConsumers(t *testing.T) {
 					both = theirs
 					consumer.want()
 				} else {
-					consumer.take()
+					consumer.Take()
 				}
 				wantText(t, both, routesOf(protocol, c.get("consumer", "10.96.0.10:4191")))
 				wantText(t, mine, routesOf(protocol, c.get("late", "10.96.0.10:4191"))) // P174
@@ -71,7 +71,7 @@ func TestProducersAndConsumers(t *testing.T) {
 				c.remove(v.of("consumer", "theirs"))
 				own.want()
 				other.want()
-				wantText(t, mine, routesOf(protocol, summary(consumer.take()[0])))
+				wantText(t, mine, routesOf(protocol, summary(consumer.Take()[0])))
 			})
 		})
 	}
@@ -85,18 +85,18 @@ func TestRouteChangesParent(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), service("other", "10.96.0.11"), v.route(routeDoc{}))
 				s, other := c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.11:4191")
-				before := summary(s.take()[0])
-				other.take()
+				before := summary(s.Take()[0])
+				other.Take()
 				c.apply(v.route(routeDoc{parents: []string{toOther}, status: []string{toSvc}}))
 				c.apply(v.route(routeDoc{parents: []string{toOther}}))
 				s.want(defaultPolicy)
-				if messages := other.take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), v.line("route")) {
+				if messages := other.Take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), v.line("route")) {
 					t.Errorf("%v", messages)
 				}
 				c.apply(v.route(routeDoc{parents: []string{toSvc}, status: []string{toOther}}))
 				c.apply(v.route(routeDoc{}))
 				s.want(before)
-				if messages := other.take(); len(messages) != 1 || strings.Contains(summary(messages[0]), v.line("route")) {
+				if messages := other.Take(); len(messages) != 1 || strings.Contains(summary(messages[0]), v.line("route")) {
 					t.Errorf("%v", messages)
 				}
 			})

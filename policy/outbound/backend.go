@@ -14,7 +14,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/meta"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 )
 
 const (
@@ -148,7 +147,7 @@ func (b *builder) balancer(service parentKey, port uint16, load *pb.Backend_Bala
 func forward(metadata *meta.Metadata, to netip.AddrPort, weight uint32) *pb.Backend {
 	out := newBackend(metadata)
 	out.Kind = &pb.Backend_Forward{Forward: &destination.WeightedAddr{
-		Addr:   &net.TcpAddress{Ip: policy.Address(to.Addr()), Port: uint32(to.Port())},
+		Addr:   net.NewTcpAddress(to),
 		Weight: weight,
 	}}
 	return out

@@ -91,11 +91,11 @@ func TestEgressBackendGoes(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), egress("other", "Allow", ""), v.route(routeDoc{rules: "[{backendRefs: [{group: policy.linkerd.io, kind: EgressNetwork, name: other, port: 8888}]}]"}))
 				s := c.watch("ns", "10.96.0.10:4191")
-				if text := summary(s.take()[0]); !strings.Contains(text, "EgressNetwork backends attach to EgressNetwork parents only") {
+				if text := summary(s.Take()[0]); !strings.Contains(text, "EgressNetwork backends attach to EgressNetwork parents only") {
 					t.Errorf("while it is there: %s", text)
 				}
 				c.remove("EgressNetwork/ns/other")
-				messages := s.take()
+				messages := s.Take()
 				if len(messages) != 1 || !strings.Contains(summary(messages[0]), "EgressNetwork not found other") {
 					t.Errorf("once it is gone: %v", messages)
 				}
@@ -111,12 +111,12 @@ func TestBackendComesAndGoes(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), v.route(routeDoc{rules: "[{backendRefs: [{name: backend, port: 8888}]}]"}))
 				s := c.watch("ns", "10.96.0.10:4191")
-				missing := summary(s.take()[0])
+				missing := summary(s.Take()[0])
 				if !strings.Contains(missing, "1 x Service ns/backend:8888 invalid"+v.failure("Service not found backend")) {
 					t.Errorf("P164: %s", missing)
 				}
 				c.apply(backendSvc)
-				present := summary(s.take()[0])
+				present := summary(s.Take()[0])
 				if strings.Contains(present, "invalid") || !strings.Contains(present, "1 x Service ns/backend:8888") {
 					t.Errorf("P165: %s", present)
 				}

@@ -79,10 +79,10 @@ func TestEgressStreams(t *testing.T) {
 
 		c.apply(egress("my-egress", "Allow", ""))
 		s.want()
-		if s.end() != "OK" {
-			t.Errorf("P150: %q", s.end())
+		if s.End() != "OK" {
+			t.Errorf("P150: %q", s.End())
 		}
-		if other.end() != "" {
+		if other.End() != "" {
 			t.Error("the stream of another namespace ended: it has not changed")
 		}
 
@@ -94,14 +94,14 @@ func TestEgressStreams(t *testing.T) {
 		s.want(strings.NewReplacer("egress-allow", "egress-deny",
 			"  -> first", "  filters forbidden:{} -> first",
 			"(path:{prefix:/})", "(path:{prefix:/}) filters failure_injector:{status:403 message:traffic not allowed}").Replace(egressPolicy))
-		if s.end() != "" {
-			t.Errorf("the address stands for what it did: %q", s.end())
+		if s.End() != "" {
+			t.Errorf("the address stands for what it did: %q", s.End())
 		}
 		// A policy that changes together with what the address stands for is sent before the end.
 		c.apply(egress("my-egress", "Allow", "[{cidr: 2.0.0.0/8}]"))
 		s.want(egressPolicy)
-		if s.end() != "OK" {
-			t.Errorf("the address is in no network: %q", s.end())
+		if s.End() != "OK" {
+			t.Errorf("the address is in no network: %q", s.End())
 		}
 
 		c.apply(egress("my-egress", "Allow", ""))
@@ -109,8 +109,8 @@ func TestEgressStreams(t *testing.T) {
 		s.want(egressPolicy)
 		c.remove("EgressNetwork/ns/my-egress")
 		s.want()
-		if s.end() != "OK" {
-			t.Errorf("P151: %q", s.end())
+		if s.End() != "OK" {
+			t.Errorf("P151: %q", s.End())
 		}
 		wantText(t, fallbackPolicy, c.get("ns", "1.1.1.1:80"))
 	})
@@ -121,10 +121,10 @@ func TestOwnEgressNetworkReplacesGlobal(t *testing.T) {
 	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(egressOf("linkerd-egress", "global", "Allow", ""))
 		s := c.watch("ns", "1.1.1.1:80")
-		wantText(t, "EgressNetwork linkerd-egress/global:80 detect", head(summary(s.take()[0])))
+		wantText(t, "EgressNetwork linkerd-egress/global:80 detect", head(summary(s.Take()[0])))
 		c.apply(egress("mine", "Allow", ""))
-		if s.end() != "OK" {
-			t.Errorf("%q", s.end())
+		if s.End() != "OK" {
+			t.Errorf("%q", s.End())
 		}
 		wantText(t, "EgressNetwork ns/mine:80 detect", head(c.get("ns", "1.1.1.1:80")))
 	})
@@ -136,7 +136,7 @@ func TestMoreSpecificEgressNetwork(t *testing.T) {
 		c.apply(egress("all", "Allow", ""))
 		s, unaffected := c.watch("ns", "1.1.1.1:80"), c.watch("ns", "2.1.1.1:80")
 		c.apply(egress("some", "Allow", "[{cidr: 1.1.1.0/24}]"))
-		if got := fmt.Sprint(s.end(), unaffected.end()); got != "OK" {
+		if got := fmt.Sprint(s.End(), unaffected.End()); got != "OK" {
 			t.Errorf("%q", got)
 		}
 	})

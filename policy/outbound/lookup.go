@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"encoding/binary"
 	"errors"
 	"net/netip"
 
@@ -115,15 +114,9 @@ func parseAddress(address *net.TcpAddress) (netip.AddrPort, error) {
 	case address.GetIp() == nil:
 		return netip.AddrPort{}, errors.New("traffic target must have an IP")
 	}
-	var ip netip.Addr
-	switch value := address.GetIp().GetIp().(type) {
-	case *net.IPAddress_Ipv4:
-		ip = netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, value.Ipv4)))
-	case *net.IPAddress_Ipv6:
-		halves := binary.BigEndian.AppendUint64(nil, value.Ipv6.GetFirst())
-		ip = netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint64(halves, value.Ipv6.GetLast())))
-	default:
+	target := address.AddrPort()
+	if !target.IsValid() {
 		return netip.AddrPort{}, errors.New("failed to parse target addr: invalid IP address")
 	}
-	return netip.AddrPortFrom(ip, uint16(address.GetPort())), nil
+	return target, nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 )
 
 func TestLookup(t *testing.T) {
@@ -106,7 +105,7 @@ func serviceDefault(name, port string) string {
 
 // The checks come in this order, P136, P137, P146.
 func TestBadRequests(t *testing.T) {
-	ip := policy.Address(netip.MustParseAddr("10.96.0.10"))
+	ip := net.NewIPAddress(netip.MustParseAddr("10.96.0.10"))
 	addr := func(ip *net.IPAddress, port uint32) *pb.TrafficSpec_Addr {
 		return &pb.TrafficSpec_Addr{Addr: &net.TcpAddress{Ip: ip, Port: port}}
 	}
@@ -131,7 +130,7 @@ func TestBadRequests(t *testing.T) {
 				c.apply(mySvc())
 				wantText(t, row.want, c.ask(row.spec))
 				s := c.open(proto.CloneOf(row.spec))
-				if end := s.end(); end != "" {
+				if end := s.End(); end != "" {
 					wantText(t, row.want, end)
 				}
 			})

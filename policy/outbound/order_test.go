@@ -55,14 +55,14 @@ func TestOrderDoesNotMatter(t *testing.T) {
 
 			// The same objects, in another order, and their creation times kept.
 			rebuilt := newCluster(t, DefaultConfig())
-			rebuilt.born = history.born
+			rebuilt.objects.Like(history.objects)
 			for _, name := range rapid.Permutation(slices.Sorted(maps.Keys(final))).Draw(rt, "order") {
 				rebuilt.put(final[name])
 			}
 			rebuilt.settle()
 			for _, c := range clients {
 				last := ""
-				for _, m := range c.take() {
+				for _, m := range c.Take() {
 					text := summary(m)
 					if text == last {
 						rt.Fatalf("%s from %s: sent twice:\n%s", c.to, c.namespace, text)
@@ -76,7 +76,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				for which, cluster := range map[string]*cluster{"same": history, "rebuilt": rebuilt} {
 					want := cluster.get(c.namespace, c.to)
 					switch {
-					case c.end() != "":
+					case c.End() != "":
 						// What its address stands for changed, if only for a time.
 						continue
 					case ofService && !strings.HasPrefix(want, "Service "):

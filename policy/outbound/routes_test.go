@@ -30,7 +30,7 @@ func TestRouteAppears(t *testing.T) {
 					bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 						c.apply(parent.doc(), backendSvc)
 						s := c.watch("ns", parent.address)
-						if len(s.take()) != 1 {
+						if len(s.Take()) != 1 {
 							t.Fatal("not one message at first")
 						}
 						r := routeDoc{parents: []string{parent.ref}, rules: row.rules}
@@ -39,14 +39,14 @@ func TestRouteAppears(t *testing.T) {
 						s.want() // P113: not before it is accepted
 						r.unaccepted = false
 						c.apply(v.route(r))
-						messages := s.take()
+						messages := s.Take()
 						if len(messages) != 1 {
 							t.Fatalf("%d messages", len(messages))
 						}
 						protocol := strings.Fields(v.line(""))[0]
 						wantText(t, v.line("route")+row.want+parent.rest[protocol], routesOf(protocol, summary(messages[0])))
 						c.remove(v.of("ns", "route")) // P178
-						if messages = s.take(); len(messages) != 1 {
+						if messages = s.Take(); len(messages) != 1 {
 							t.Fatalf("%d messages after the route is gone", len(messages))
 						}
 						if parent.name == "SVC" {
@@ -118,13 +118,13 @@ func TestProtocolOfRoutes(t *testing.T) {
 	scenario(t, "P179", DefaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc())
 		s := c.watch("ns", "10.96.0.10:4191")
-		s.take()
+		s.Take()
 		for _, row := range []struct {
 			v    variant
 			head string
 		}{{tcp_, "opaque"}, {tls_, "tls"}, {polHTTP, "detect"}, {grpc_, "grpc"}} {
 			c.apply(row.v.route(routeDoc{}))
-			wantText(t, "Service ns/my-svc:4191 "+row.head, head(summary(s.take()[0])))
+			wantText(t, "Service ns/my-svc:4191 "+row.head, head(summary(s.Take()[0])))
 		}
 		c.remove("GRPCRoute/ns/route")
 		// detect's opaque route is never a TCPRoute.
@@ -164,8 +164,8 @@ func TestRuleFilters(t *testing.T) {
 					got := c.get("ns", "10.96.0.10:4191")
 					if row.want == "" {
 						wantText(t, defaultPolicy, got)
-						if len(c.log.lines("object cannot be used for outbound policy", "ns/route")) != 1 {
-							t.Errorf("log:\n%s", c.log.b.String())
+						if len(c.log.Lines("object cannot be used for outbound policy", "ns/route")) != 1 {
+							t.Errorf("log:\n%s", c.log)
 						}
 						return
 					}
@@ -276,14 +276,14 @@ func TestUnusableVersionLeavesLast(t *testing.T) {
 					c.apply(row.v.route(bad))
 					s.want()
 					c.apply(row.v.route(routeDoc{}))
-					if messages := s.take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), row.v.line("route")) {
+					if messages := s.Take(); len(messages) != 1 || !strings.Contains(summary(messages[0]), row.v.line("route")) {
 						t.Fatalf("%v", messages)
 					}
 					c.apply(row.v.route(bad))
 					bad.unaccepted = true
 					c.apply(row.v.route(bad))
 					s.want()
-					if n := len(c.log.lines("level=WARN", "ns/route")); n != 2 {
+					if n := len(c.log.Lines("level=WARN", "ns/route")); n != 2 {
 						t.Errorf("%d warnings", n)
 					}
 					c.remove(row.v.of("ns", "route"))

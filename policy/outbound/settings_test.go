@@ -173,15 +173,15 @@ func TestOpaquePorts(t *testing.T) {
 		wantText(t, "Service ns/my-svc:25 http1", head(c.get("ns", "10.96.0.10:25")))
 		wantText(t, "EgressNetwork ns/my-egress:3306 opaque", head(c.get("ns", "1.1.1.1:3306")))
 		s := c.watch("ns", "10.96.0.10:3306")
-		wantText(t, "Service ns/my-svc:3306 opaque\nopaque opaq\n  -> first Service ns/my-svc:3306", summary(s.take()[0]))
+		wantText(t, "Service ns/my-svc:3306 opaque\nopaque opaq\n  -> first Service ns/my-svc:3306", summary(s.Take()[0]))
 		c.apply(mysql("config.linkerd.io/opaque-ports: ''"), egress("my-egress", "Allow", "", "config.linkerd.io/opaque-ports: '4191'"))
-		wantText(t, "Service ns/my-svc:3306 detect", head(summary(s.take()[0])))
+		wantText(t, "Service ns/my-svc:3306 detect", head(summary(s.Take()[0])))
 		wantText(t, "EgressNetwork ns/my-egress:3306 detect", head(c.get("ns", "1.1.1.1:3306")))
 		wantText(t, "EgressNetwork ns/my-egress:4191 opaque\nopaque tcp-egress-allow\n  -> first EgressNetwork ns/my-egress:4191 at 1.1.1.1:4191", c.get("ns", "1.1.1.1:4191"))
 		c.apply(mysql("config.linkerd.io/opaque-ports: '3306'"))
-		wantText(t, "Service ns/my-svc:3306 opaque", head(summary(s.take()[0])))
+		wantText(t, "Service ns/my-svc:3306 opaque", head(summary(s.Take()[0])))
 		c.apply(mysql("config.linkerd.io/opaque-ports: '3307'")) // P171
-		wantText(t, "Service ns/my-svc:3306 detect", head(summary(s.take()[0])))
+		wantText(t, "Service ns/my-svc:3306 detect", head(summary(s.Take()[0])))
 	})
 }
 

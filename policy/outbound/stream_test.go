@@ -25,8 +25,8 @@ func TestUndefinedPort(t *testing.T) {
 		s.want(undefined)
 		c.remove("Service/ns/my-svc")
 		s.want()
-		if s.end() != "" {
-			t.Errorf("ended: %q", s.end())
+		if s.End() != "" {
+			t.Errorf("ended: %q", s.End())
 		}
 	})
 }
@@ -53,8 +53,8 @@ func TestServiceStreams(t *testing.T) {
 		// What a Service said is forgotten with it.
 		c.remove("Service/ns/my-svc")
 		s.want(defaultPolicy)
-		if s.end() != "" {
-			t.Errorf("ended: %q", s.end())
+		if s.End() != "" {
+			t.Errorf("ended: %q", s.End())
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestQuiet(t *testing.T) {
 			streams = append(streams, c.watch("ns", to), c.watch("far", to))
 		}
 		for _, s := range streams {
-			if n := len(s.take()); n != 1 {
+			if n := len(s.Take()); n != 1 {
 				t.Errorf("%d messages at first", n)
 			}
 		}
@@ -84,8 +84,8 @@ func TestQuiet(t *testing.T) {
 			polHTTP.route(routeDoc{name: "polhttp", parents: []string{toSvc, toEgr}, annotations: "a: b", rules: "[{backendRefs: [{name: backend, port: 1, weight: 1}]}]"}))
 		for _, s := range streams {
 			s.want()
-			if s.end() != "" {
-				t.Errorf("ended: %q", s.end())
+			if s.End() != "" {
+				t.Errorf("ended: %q", s.End())
 			}
 		}
 	})
@@ -122,15 +122,15 @@ func streamsEnd(t *testing.T) {
 	c := newCluster(t, DefaultConfig())
 	c.apply(mySvc())
 	s, left := c.watch("ns", "10.96.0.10:4191"), c.watch("far", "1.1.1.1:80")
-	left.cancel()
+	left.Cancel()
 	synctest.Wait()
-	if end := left.end(); !strings.HasPrefix(end, "Canceled") {
+	if end := left.End(); !strings.HasPrefix(end, "Canceled") {
 		t.Errorf("%q", end)
 	}
 	close(c.stopping)
 	synctest.Wait()
-	if s.end() != "OK" {
-		t.Errorf("%q", s.end())
+	if s.End() != "OK" {
+		t.Errorf("%q", s.End())
 	}
 	if held, size := c.server.views.held(), c.graph.Size(); held+size != 0 {
 		t.Errorf("%d views and %d topics are left", held, size)
@@ -144,7 +144,7 @@ func TestWarnings(t *testing.T) {
 			alpha+"failure-accrual-honor-retry-after: x", alpha+"penalize-failures: x", "config.linkerd.io/opaque-ports: x"))
 		wantText(t, defaultPolicy, c.get("ns", "10.96.0.10:4191"))
 		for _, annotation := range []string{timeoutIdleAnnotation, retryHTTPAnnotation, retryGRPCAnnotation, accrualAnnotation + ":", honorRetryAfterAnnotation, penalizeAnnotation, "opaque ports"} {
-			if n := len(c.log.lines("level=WARN", "ns/my-svc", annotation)); n != 1 {
+			if n := len(c.log.Lines("level=WARN", "ns/my-svc", annotation)); n != 1 {
 				t.Errorf("%s: %d warnings", annotation, n)
 			}
 		}

@@ -2,17 +2,16 @@ package outbound
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/meta"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/test/compact"
 )
 
 // summary writes a policy for people: the parent and the protocol, then each
@@ -82,7 +81,7 @@ func (s *summarizer) accrual(a *pb.FailureAccrual) string {
 		s.check(u.GetBackoff() != nil, "accrual without backoff")
 		s.check(u.SuccessRateThreshold == 0 || u.Decay.AsDuration() >= 10*time.Millisecond && u.MinRequests <= 1_000_000, "unified accrual out of bounds")
 	}
-	return " " + compact(a)
+	return " " + compactText(a)
 }
 
 func (s *summarizer) http(routes []*pb.HttpRoute) {
@@ -93,13 +92,13 @@ func (s *summarizer) http(routes []*pb.HttpRoute) {
 			for _, f := range rule.GetFilters() {
 				s.check(f.GetKind() != nil, "filter without kind")
 			}
-			if t := compact(rule.GetTimeouts()); t != "" {
+			if t := compactText(rule.GetTimeouts()); t != "" {
 				text += " timeouts " + t
 			}
 			//lint:ignore SA1019 still sent, for proxies that know no other
 			s.check(proto.Equal(rule.GetRequestTimeout(), rule.GetTimeouts().GetRequest()), "requestTimeout")
 			if rule.GetRetry() != nil {
-				text += " retry " + compact(rule.GetRetry())
+				text += " retry " + compactText(rule.GetRetry())
 				s.check(rule.GetRetry().GetConditions() != nil, "retry without conditions")
 				s.retry(rule.GetRetry().GetMaxRequestBytes(), rule.GetRetry().GetBackoff())
 			}
@@ -123,14 +122,14 @@ func (s *summarizer) grpc(routes []*pb.GrpcRoute) {
 			for _, m := range rule.GetMatches() {
 				s.check(m.GetRpc() != nil, "gRPC match without rpc")
 			}
-			if t := compact(rule.GetTimeouts()); t != "" {
+			if t := compactText(rule.GetTimeouts()); t != "" {
 				text += " timeouts " + t
 			}
 			s.check(rule.GetTimeouts() != nil, "no timeouts")
 			//lint:ignore SA1019 still sent, for proxies that know no other
 			s.check(proto.Equal(rule.GetRequestTimeout(), rule.GetTimeouts().GetRequest()), "requestTimeout")
 			if rule.GetRetry() != nil {
-				text += " retry " + compact(rule.GetRetry())
+				text += " retry " + compactText(rule.GetRetry())
 				s.check(rule.GetRetry().GetConditions() != nil, "retry without conditions")
 				s.retry(rule.GetRetry().GetMaxRequestBytes(), rule.GetRetry().GetBackoff())
 			}
@@ -145,7 +144,7 @@ func (s *summarizer) grpc(routes []*pb.GrpcRoute) {
 
 func (s *summarizer) retry(maxBytes uint32, backoff *pb.ExponentialBackoff) {
 	s.check(maxBytes == 65536, "retry bytes")
-	s.check(compact(backoff) == "min_backoff:25ms max_backoff:250ms jitter_ratio:1", "retry backoff "+compact(backoff))
+	s.check(compactText(backoff) == "min_backoff:25ms max_backoff:250ms jitter_ratio:1", "retry backoff "+compactText(backoff))
 }
 
 func (s *summarizer) opaque(routes []*pb.OpaqueRoute) {
@@ -174,7 +173,7 @@ func (s *summarizer) tls(routes []*pb.TlsRoute) {
 func rulePrefix[M proto.Message](matches []M) string {
 	var texts []string
 	for _, m := range matches {
-		texts = append(texts, "("+compact(m)+")")
+		texts = append(texts, "("+compactText(m)+")")
 	}
 	return " " + list(" ", texts)
 }
@@ -232,7 +231,7 @@ func (s *summarizer) metadata(m *meta.Metadata) string {
 }
 
 func (s *summarizer) backend(b *pb.Backend) string {
-	s.check(compact(b.GetQueue()) == "capacity:100 failfast_timeout:3s", "queue "+compact(b.GetQueue()))
+	s.check(compactText(b.GetQueue()) == "capacity:100 failfast_timeout:3s", "queue "+compactText(b.GetQueue()))
 	text := s.metadata(b.GetMetadata())
 	switch kind := b.GetKind().(type) {
 	case *pb.Backend_Forward:
@@ -246,9 +245,9 @@ func (s *summarizer) backend(b *pb.Backend) string {
 		s.check(path == fmt.Sprintf("%s.%s.svc.cluster.local:%d", r.GetName(), r.GetNamespace(), r.GetPort()), "path "+path)
 		switch load := kind.Balancer.GetLoad().(type) {
 		case *pb.Backend_BalanceP2C_PeakEwma_:
-			s.check(compact(load.PeakEwma) == "default_rtt:30ms decay:10s", "load "+compact(load.PeakEwma))
+			s.check(compactText(load.PeakEwma) == "default_rtt:30ms decay:10s", "load "+compactText(load.PeakEwma))
 		case *pb.Backend_BalanceP2C_PenaltyPeakEwma_:
-			text += " " + strings.NewReplacer("default_rtt:30ms decay:10s ", "", " penalty_decay:10s", "").Replace(compact(load.PenaltyPeakEwma))
+			text += " " + strings.NewReplacer("default_rtt:30ms decay:10s ", "", " penalty_decay:10s", "").Replace(compactText(load.PenaltyPeakEwma))
 		default:
 			s.check(false, "balancer without load")
 		}
@@ -259,19 +258,7 @@ func (s *summarizer) backend(b *pb.Backend) string {
 }
 
 func addrText(a *net.TcpAddress) string {
-	return netip.AddrPortFrom(addrOf(a.GetIp()), uint16(a.GetPort())).String()
-}
-
-func addrOf(ip *net.IPAddress) netip.Addr {
-	if v6 := ip.GetIpv6(); v6 != nil {
-		var b [16]byte
-		for i := range 8 {
-			b[i], b[8+i] = byte(v6.First>>(56-8*i)), byte(v6.Last>>(56-8*i))
-		}
-		return netip.AddrFrom16(b)
-	}
-	v4 := ip.GetIpv4()
-	return netip.AddrFrom4([4]byte{byte(v4 >> 24), byte(v4 >> 16), byte(v4 >> 8), byte(v4)})
+	return a.AddrPort().String()
 }
 
 func list[M any](before string, items []M) string {
@@ -281,7 +268,7 @@ func list[M any](before string, items []M) string {
 	var texts []string
 	for _, item := range items {
 		if m, ok := any(item).(proto.Message); ok {
-			texts = append(texts, compact(m))
+			texts = append(texts, compactText(m))
 		} else {
 			texts = append(texts, fmt.Sprint(item))
 		}
@@ -289,46 +276,9 @@ func list[M any](before string, items []M) string {
 	return before + strings.Join(texts, "; ")
 }
 
-// compact writes a message on one line, its fields in order, durations as text.
-func compact(m proto.Message) string {
-	return strings.TrimSuffix(strings.TrimPrefix(compactMessage(m.ProtoReflect()), "{"), "}")
-}
-
-func compactMessage(m protoreflect.Message) string {
-	if d, ok := m.Interface().(*durationpb.Duration); ok {
-		return d.AsDuration().String()
-	}
-	var fields []string
-	descriptors := m.Descriptor().Fields()
-	for i := range descriptors.Len() {
-		field := descriptors.Get(i)
-		if !m.Has(field) || field.Name() == "max_request_bytes" || field.Name() == "backoff" && strings.HasSuffix(string(m.Descriptor().FullName()), "Retry") {
-			continue
-		}
-		value := m.Get(field)
-		text := ""
-		if field.IsList() {
-			var items []string
-			for j := range value.List().Len() {
-				items = append(items, compactValue(field, value.List().Get(j)))
-			}
-			text = "[" + strings.Join(items, " ") + "]"
-		} else {
-			text = compactValue(field, value)
-		}
-		fields = append(fields, string(field.Name())+":"+text)
-	}
-	return "{" + strings.Join(fields, " ") + "}"
-}
-
-func compactValue(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
-	switch field.Kind() {
-	case protoreflect.MessageKind:
-		return compactMessage(value.Message())
-	case protoreflect.EnumKind:
-		return string(field.Enum().Values().ByNumber(value.Enum()).Name())
-	case protoreflect.BytesKind:
-		return string(value.Bytes())
-	}
-	return fmt.Sprint(value.Interface())
+// compactText writes a message on one line, but for what all retries have.
+func compactText(m proto.Message) string {
+	return compact.Text(m, func(field protoreflect.FieldDescriptor) bool {
+		return field.Name() == "max_request_bytes" || field.Name() == "backoff" && strings.HasSuffix(string(field.Parent().FullName()), "Retry")
+	})
 }

@@ -12,7 +12,6 @@ import (
 	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,14 +20,13 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
-	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
 
 // cluster is objects with their status, as an API server holds them, and the
@@ -85,19 +83,14 @@ func (c *cluster) join(identity string) *member {
 // apply stores the objects of YAML streams.
 func (c *cluster) apply(docs ...string) {
 	c.t.Helper()
-	for _, text := range docs {
-		for _, doc := range strings.Split(text, "\n---\n") {
-			if strings.TrimSpace(doc) == "" {
-				continue
-			}
-			object := map[string]any{}
-			if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
-				c.t.Fatalf("%v in:\n%s", err, doc)
-			}
-			c.mu.Lock()
-			c.store(object)
-			c.mu.Unlock()
+	for _, doc := range objects.Documents(docs...) {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
+			c.t.Fatalf("%v in:\n%s", err, doc)
 		}
+		c.mu.Lock()
+		c.store(object)
+		c.mu.Unlock()
 	}
 }
 
@@ -133,27 +126,12 @@ func keyOf(object map[string]any) string {
 
 func put(t testing.TB, st *state.State, object map[string]any) {
 	t.Helper()
-	switch kind := keyKind(object); kind {
-	case "Service":
-		putAs(t, st, state.Services, object, &corev1.Service{})
-	case "Server":
-		putAs(t, st, state.Servers, object, &policyv1beta3.Server{})
-	case "EgressNetwork":
-		putAs(t, st, state.EgressNetworks, object, &policyv1alpha1.EgressNetwork{})
-	case "HTTPLocalRateLimitPolicy":
-		putAs(t, st, state.HTTPLocalRateLimitPolicies, object, &policyv1alpha1.HTTPLocalRateLimitPolicy{})
-	case "policy HTTPRoute":
-		putAs(t, st, state.PolicyHTTPRoutes, object, &policyv1beta3.HTTPRoute{})
-	case "HTTPRoute":
-		putAs(t, st, state.HTTPRoutes, object, &gatewayv1.HTTPRoute{})
-	case "GRPCRoute":
-		putAs(t, st, state.GRPCRoutes, object, &gatewayv1.GRPCRoute{})
-	case "TLSRoute":
-		putAs(t, st, state.TLSRoutes, object, &gatewayv1alpha2.TLSRoute{})
-	case "TCPRoute":
-		putAs(t, st, state.TCPRoutes, object, &gatewayv1alpha2.TCPRoute{})
-	default:
-		t.Fatalf("kind %q is not known to the tests", kind)
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := objects.Put(st, objects.Name(t, string(text)), string(text), nil); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -165,45 +143,22 @@ func keyKind(object map[string]any) string {
 	return kind
 }
 
-func putAs[T state.Object](t testing.TB, st *state.State, kind *state.Kind[T], object map[string]any, into T) {
-	t.Helper()
-	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatal(err)
-	}
-	state.Put(st, kind, into)
-}
-
-// remove forgets "Kind/namespace/name", with the group before it for routes of Linkerd's own.
+// remove forgets an object; routes of Linkerd's own are of kind "policy HTTPRoute".
 func (c *cluster) remove(kind, namespace, name string) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.objects, func(_ string, object map[string]any) bool {
-		meta := object["metadata"].(map[string]any)
-		return keyKind(object) == kind && meta["namespace"] == namespace && meta["name"] == name
-	})
+	key := namespace + "/" + name
+	delete(c.objects, kind+"/"+key)
+	switch kind {
+	case "policy HTTPRoute":
+		kind = "HTTPRoute"
+	case "HTTPRoute":
+		kind = "GatewayHTTPRoute"
+	}
 	for _, st := range c.states {
-		switch kind {
-		case "Service":
-			state.Remove(st, state.Services, namespace, name)
-		case "Server":
-			state.Remove(st, state.Servers, namespace, name)
-		case "EgressNetwork":
-			state.Remove(st, state.EgressNetworks, namespace, name)
-		case "HTTPLocalRateLimitPolicy":
-			state.Remove(st, state.HTTPLocalRateLimitPolicies, namespace, name)
-		case "policy HTTPRoute":
-			state.Remove(st, state.PolicyHTTPRoutes, namespace, name)
-		case "HTTPRoute":
-			state.Remove(st, state.HTTPRoutes, namespace, name)
-		case "GRPCRoute":
-			state.Remove(st, state.GRPCRoutes, namespace, name)
-		default:
-			c.t.Fatalf("kind %q is not known to the tests", kind)
+		if err := objects.Remove(st, kind+"/"+key); err != nil {
+			c.t.Fatal(err)
 		}
 	}
 }

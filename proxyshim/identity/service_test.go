@@ -3,8 +3,6 @@ package identity_test
 import (
 	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -18,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +36,8 @@ import (
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
+	"github.com/linkerd-lite/linkerd-lite/test/logs"
+	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,33 +52,15 @@ type fixture struct {
 	dir      string
 	events   *record.FakeRecorder
 	registry *prometheus.Registry
-	log      *syncBuffer
+	log      *logs.Buffer
 	// replaced counts the issuers that were reported as new ones.
 	replaced atomic.Int32
 	stop     func()
 }
 
-// syncBuffer is a buffer for a logger and a test at once.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func run(t testing.TB, c clock.WithTicker, change ...func(*identity.Config)) *fixture {
 	t.Helper()
-	f := &fixture{dir: t.TempDir(), events: record.NewFakeRecorder(10_000), registry: prometheus.NewRegistry(), log: &syncBuffer{}}
+	f := &fixture{dir: t.TempDir(), events: record.NewFakeRecorder(10_000), registry: prometheus.NewRegistry(), log: &logs.Buffer{}}
 	config := identity.Config{
 		Files:                 identity.Files{Dir: f.dir},
 		ControlPlaneNamespace: "linkerd",
@@ -99,31 +80,8 @@ func run(t testing.TB, c clock.WithTicker, change ...func(*identity.Config)) *fi
 		t.Fatal(err)
 	}
 	f.Service = service
-	ctx, cancel := context.WithCancel(context.Background())
-	ended, ready := make(chan error, 1), make(chan struct{})
-	go func() { ended <- service.Run(ctx, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		t.Fatalf("Run: %v", err)
-	}
-	f.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	t.Cleanup(f.stop)
+	f.stop = parts.Start(t, time.Minute, service.Run)
 	return f
-}
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 func newCSR(t testing.TB, template x509.CertificateRequest, key crypto.Signer) []byte {
@@ -143,7 +101,7 @@ func request(t testing.TB) *identitypb.CertifyRequest {
 		Token:    []byte(identitytest.Token(identity.Audience, "emojivoto", "web")),
 		CertificateSigningRequest: newCSR(t, x509.CertificateRequest{
 			Subject: pkix.Name{CommonName: webIdentity}, DNSNames: []string{webIdentity},
-		}, newKey(t)),
+		}, identitytest.NewKey(t)),
 	}
 }
 
@@ -232,7 +190,7 @@ func TestCertifyRefuses(t *testing.T) {
 		return func(t *testing.T, r *identitypb.CertifyRequest) {
 			template := x509.CertificateRequest{Subject: pkix.Name{CommonName: webIdentity}, DNSNames: []string{webIdentity}}
 			change(&template)
-			r.CertificateSigningRequest = newCSR(t, template, newKey(t))
+			r.CertificateSigningRequest = newCSR(t, template, identitytest.NewKey(t))
 		}
 	}
 	token := func(token string) func(*testing.T, *identitypb.CertifyRequest) {
@@ -312,7 +270,7 @@ func TestCertifyDropsExtensions(t *testing.T) {
 	r.CertificateSigningRequest = newCSR(t, x509.CertificateRequest{
 		DNSNames:        []string{webIdentity},
 		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: constraints}},
-	}, newKey(t))
+	}, identitytest.NewKey(t))
 	answer, err := f.Certify(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -368,7 +326,7 @@ func TestNotLoaded(t *testing.T) {
 	if _, err := service.Certify(t.Context(), request(t)); status.Code(err) != codes.Unavailable {
 		t.Errorf("Certify: %v", err)
 	}
-	if _, err := service.Issue("x", &newKey(t).PublicKey); err == nil {
+	if _, err := service.Issue("x", &identitytest.NewKey(t).PublicKey); err == nil {
 		t.Error("Issue worked without an issuer")
 	}
 }

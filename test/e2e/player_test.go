@@ -2,18 +2,15 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -28,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	"github.com/linkerd-lite/linkerd-lite/test/recorded"
 )
 
@@ -278,22 +274,7 @@ func (p *player) delete(doc string) error {
 
 // open starts a call of any service that the schema knows.
 func (p *player) open(name, content string) error {
-	var file struct {
-		Service, Method string
-		Request         map[string]any
-	}
-	if err := json.Unmarshal([]byte(content), &file); err != nil {
-		return err
-	}
-	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(file.Service))
-	if err != nil {
-		return err
-	}
-	method := found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(file.Method))
-	if method == nil {
-		return fmt.Errorf("%s has no method %s", file.Service, file.Method)
-	}
-	request, err := newRequest(method.Input(), file.Request)
+	method, request, err := recorded.Request(content)
 	if err != nil {
 		return err
 	}
@@ -302,7 +283,7 @@ func (p *player) open(name, content string) error {
 		return err
 	}
 	conn := p.conns["policy"]
-	if strings.HasSuffix(file.Service, ".Destination") {
+	if method.Parent().Name() == "Destination" {
 		conn = p.conns["destination"]
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -310,7 +291,7 @@ func (p *player) open(name, content string) error {
 	p.calls[name] = c
 	go func() {
 		defer close(c.done)
-		err := receive(ctx, conn, "/"+file.Service+"/"+file.Method, method.IsStreamingServer(), request, answer, func(m proto.Message) {
+		err := receive(ctx, conn, fmt.Sprintf("/%s/%s", method.Parent().FullName(), method.Name()), method.IsStreamingServer(), request, answer, func(m proto.Message) {
 			c.Receive(m)
 			p.hear()
 		})
@@ -358,71 +339,4 @@ func receive(ctx context.Context, conn *grpc.ClientConn, method string, streamin
 		}
 		heard(m)
 	}
-}
-
-// newRequest reads a request, whose addresses may be text.
-func newRequest(desc protoreflect.MessageDescriptor, fields map[string]any) (proto.Message, error) {
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(desc.FullName())
-	if err != nil {
-		return nil, err
-	}
-	if err := spellOut(desc, fields); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return nil, err
-	}
-	request := kind.New().Interface()
-	return request, protojson.Unmarshal(text, request)
-}
-
-// spellOut turns addresses that are text into messages.
-func spellOut(desc protoreflect.MessageDescriptor, fields map[string]any) error {
-	for name, value := range fields {
-		field := desc.Fields().ByTextName(name)
-		if field == nil || field.Message() == nil {
-			continue
-		}
-		switch value := value.(type) {
-		case map[string]any:
-			if err := spellOut(field.Message(), value); err != nil {
-				return err
-			}
-		case string:
-			var parsed any
-			switch field.Message().FullName() {
-			case (&net.TcpAddress{}).ProtoReflect().Descriptor().FullName():
-				addr, err := netip.ParseAddrPort(value)
-				if err != nil {
-					return err
-				}
-				parsed = map[string]any{"ip": ipFields(addr.Addr()), "port": addr.Port()}
-			case (&net.IPAddress{}).ProtoReflect().Descriptor().FullName():
-				addr, err := netip.ParseAddr(value)
-				if err != nil {
-					return err
-				}
-				parsed = ipFields(addr)
-			default:
-				continue
-			}
-			fields[name] = parsed
-		}
-	}
-	return nil
-}
-
-func ipFields(addr netip.Addr) map[string]any {
-	number := func(b []byte) (n uint64) {
-		for _, octet := range b {
-			n = n<<8 | uint64(octet)
-		}
-		return n
-	}
-	b := addr.AsSlice()
-	if addr.Is4() {
-		return map[string]any{"ipv4": number(b)}
-	}
-	return map[string]any{"ipv6": map[string]any{"first": fmt.Sprint(number(b[:8])), "last": fmt.Sprint(number(b[8:]))}}
 }

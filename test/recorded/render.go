@@ -17,11 +17,11 @@ import (
 func Render(m protoreflect.Message) any {
 	switch m := m.Interface().(type) {
 	case *net.TcpAddress:
-		return netip.AddrPortFrom(address(m.GetIp()), uint16(m.GetPort())).String()
+		return m.AddrPort().String()
 	case *net.IPAddress:
-		return address(m).String()
+		return m.Addr().String()
 	case *net.IPNetwork:
-		return netip.PrefixFrom(address(m.GetIp()), int(m.GetPrefixLen())).String()
+		return netip.PrefixFrom(m.GetIp().Addr(), int(m.GetPrefixLen())).String()
 	case *durationpb.Duration:
 		return m.AsDuration().String()
 	}
@@ -48,18 +48,6 @@ func Render(m protoreflect.Message) any {
 		return true
 	})
 	return out
-}
-
-func address(ip *net.IPAddress) netip.Addr {
-	if six := ip.GetIpv6(); six != nil {
-		var b [16]byte
-		for i := range 8 {
-			b[i], b[8+i] = byte(six.First>>(56-8*i)), byte(six.Last>>(56-8*i))
-		}
-		return netip.AddrFrom16(b)
-	}
-	four := ip.GetIpv4()
-	return netip.AddrFrom4([4]byte{byte(four >> 24), byte(four >> 16), byte(four >> 8), byte(four)})
 }
 
 // renderValue returns what a JSON decoder would for the value.

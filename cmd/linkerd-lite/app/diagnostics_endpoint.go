@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -56,17 +55,8 @@ func addEndpoints(found map[endpointKey]endpoint, set *destination.WeightedAddrS
 }
 
 func ipText(ip *net.IPAddress) string {
-	switch ip := ip.GetIp().(type) {
-	case *net.IPAddress_Ipv4:
-		v := ip.Ipv4
-		return netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}).String()
-	case *net.IPAddress_Ipv6:
-		var b [16]byte
-		for i := range 8 {
-			b[i] = byte(ip.Ipv6.GetFirst() >> (56 - 8*i))
-			b[8+i] = byte(ip.Ipv6.GetLast() >> (56 - 8*i))
-		}
-		return netip.AddrFrom16(b).String()
+	if addr := ip.Addr(); addr.IsValid() {
+		return addr.String()
 	}
 	return ""
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 )
 
 // newDiagnosticsPolicyCommand is `diagnostics policy`. The forms for Pods and
@@ -86,7 +85,7 @@ func policyQuestion(namespace, resource, portText, token string) (func(*cobra.Co
 		if err != nil {
 			return nil, fmt.Errorf("resource %q: %w", resource, err)
 		}
-		traffic.Target = &outbound.TrafficSpec_Addr{Addr: &net.TcpAddress{Ip: policy.Address(ip), Port: uint32(port)}}
+		traffic.Target = &outbound.TrafficSpec_Addr{Addr: &net.TcpAddress{Ip: net.NewIPAddress(ip), Port: uint32(port)}}
 	default:
 		return nil, fmt.Errorf("resource %q: the type must be pod, svc or ip", resource)
 	}

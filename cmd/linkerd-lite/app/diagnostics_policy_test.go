@@ -3,16 +3,12 @@ package app
 import (
 	"bytes"
 	"context"
-	"net"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -178,43 +174,15 @@ opaque     default undefined-port   -       all       -         -        forbidd
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var stdout bytes.Buffer
-			cmd := newDiagnosticsPolicyCommand(dialCannedPolicy(t))
-			cmd.SilenceErrors, cmd.SilenceUsage = true, true
-			cmd.SetArgs(test.args)
-			cmd.SetOut(&stdout)
-			cmd.SetErr(&stdout)
-			err := cmd.ExecuteContext(t.Context())
-			if test.fail != "" {
-				if err == nil || !strings.Contains(err.Error(), test.fail) {
-					t.Fatalf("error %v, want one with %q", err, test.fail)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			cmd := newDiagnosticsPolicyCommand(dialCanned(t, func(server *grpc.Server) {
+				inbound.RegisterInboundServerPoliciesServer(server, cannedPolicy{})
+				outbound.RegisterOutboundPoliciesServer(server, cannedPolicy{})
+			}))
+			runCanned(t, cmd, test.args, &stdout, &stdout, test.fail)
 			if diff := cmp.Diff(test.stdout, stdout.String()); diff != "" {
 				t.Errorf("stdout (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func dialCannedPolicy(t *testing.T) connector {
-	t.Helper()
-	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer()
-	inbound.RegisterInboundServerPoliciesServer(server, cannedPolicy{})
-	outbound.RegisterOutboundPoliciesServer(server, cannedPolicy{})
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		<-served
-	})
-	return func(context.Context) (*grpc.ClientConn, error) {
-		return grpc.NewClient("passthrough:canned", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 	}
 }
 

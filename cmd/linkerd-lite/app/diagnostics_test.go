@@ -2,18 +2,13 @@ package app
 
 import (
 	"bytes"
-	"context"
-	"net"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
@@ -74,23 +69,6 @@ func (cannedDestination) GetProfile(_ *destination.GetDestination, stream destin
 			Group: "core", Kind: "Service", Name: "web", Namespace: "n", Port: 80,
 		}}},
 	})
-}
-
-func dialCanned(t *testing.T) connector {
-	t.Helper()
-	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer()
-	destination.RegisterDestinationServer(server, cannedDestination{})
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		<-served
-	})
-	return func(context.Context) (*grpc.ClientConn, error) {
-		return grpc.NewClient("passthrough:canned", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	}
 }
 
 func TestDiagnostics(t *testing.T) {
@@ -167,21 +145,10 @@ none     brief.ns.svc.cluster.local:80   the Service does not exist
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr bytes.Buffer
-			dial := dialCanned(t)
+			dial := dialCanned(t, func(server *grpc.Server) { destination.RegisterDestinationServer(server, cannedDestination{}) })
 			cmd := &cobra.Command{Use: "diagnostics"}
 			cmd.AddCommand(newDiagnosticsEndpointsCommand(dial), newDiagnosticsProfileCommand(dial))
-			cmd.SilenceErrors, cmd.SilenceUsage = true, true
-			cmd.SetArgs(test.args)
-			cmd.SetOut(&stdout)
-			cmd.SetErr(&stderr)
-			err := cmd.ExecuteContext(t.Context())
-			if test.fail != "" {
-				if err == nil || !strings.Contains(err.Error(), test.fail) {
-					t.Fatalf("error %v, want one with %q", err, test.fail)
-				}
-			} else if err != nil {
-				t.Fatal(err)
-			}
+			runCanned(t, cmd, test.args, &stdout, &stderr, test.fail)
 			if diff := cmp.Diff(test.stdout, stdout.String()); diff != "" {
 				t.Errorf("stdout (-want +got):\n%s", diff)
 			}

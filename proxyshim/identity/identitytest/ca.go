@@ -26,7 +26,7 @@ type CA struct {
 // NewCA makes an authority, signed by parent or, if that is nil, by itself.
 func NewCA(t testing.TB, name string, notAfter time.Time, parent *CA) *CA {
 	t.Helper()
-	ca := &CA{Key: newKey(t), parent: parent}
+	ca := &CA{Key: NewKey(t), parent: parent}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 		NotBefore: notAfter.Add(-10 * 365 * 24 * time.Hour), NotAfter: notAfter,
@@ -69,7 +69,7 @@ func (ca *CA) Write(t testing.TB, dir, certName, keyName string, parents ...*CA)
 // Leaf makes a workload's certificate for names; none gives one without a name.
 func (ca *CA) Leaf(t testing.TB, notBefore, notAfter time.Time, names ...string) tls.Certificate {
 	t.Helper()
-	key := newKey(t)
+	key := NewKey(t)
 	leaf := ca.sign(t, &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: notBefore, NotAfter: notAfter, DNSNames: names,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -94,7 +94,8 @@ func (ca *CA) sign(t testing.TB, template *x509.Certificate, key *ecdsa.PublicKe
 	return cert
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
+// NewKey returns a key of the kind that proxies have.
+func NewKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
