@@ -35,6 +35,13 @@ func TestGetServers(t *testing.T) {
 			{apply: []string{serverYAML("s2", "{matchLabels: {app: nobody}}", "8989", "opaque")}},
 			{apply: []string{serverYAML("s1", "{matchLabels: {app: web}}", "8989", "opaque")}},
 		}},
+		{name: "D 1.11 the effect of a Server counts where the port is opaque anyway", before: withWeb(podYAML("name1-1", "10.0.0.12", annotated("config.linkerd.io/opaque-ports", "8989")), slice), steps: []step{
+			{want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{opaque}, want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{serverYAML("s2", "{}", "8989", "opaque")}},
+			{remove: []string{"Server/ns/s1"}},
+			{remove: []string{"Server/ns/s2"}, want: []string{"A 10.0.0.12:8989"}},
+		}},
 		{name: "D80, B34", before: withWeb(slice, broken, brokenVM, workloadYAML("vm", "10.0.0.20", ""), sliceYAML("b", 8989, "10.0.0.20 ew:vm")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989 10.0.0.20:8989"}},
 			{apply: []string{opaque}, want: []string{"A 10.0.0.12:8989"}},

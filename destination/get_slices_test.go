@@ -235,6 +235,26 @@ func TestGetNoServiceNoEndpoints(t *testing.T) {
 	})
 }
 
+// B06, D 1.13: the labels of the set are those of the slice as it is now.
+func TestGetSetLabelsFollowTheSlice(t *testing.T) {
+	slice := func(cluster string) string {
+		return "kind: EndpointSlice\nmetadata: {namespace: ns, name: n1-v4, labels: {kubernetes.io/service-name: name1, mirror.linkerd.io/cluster-name: " + cluster + "}}\n" +
+			"addressType: IPv4\nports: [{name: '', port: 8989}]\nendpoints: [{addresses: [10.0.0.12], targetRef: {kind: Pod, namespace: ns, name: name1-1}}]\n"
+	}
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		s := c.get(name1)
+		s.want("A 10.0.0.12:8989")
+		for _, cluster := range []string{"east", "west"} {
+			c.apply(slice(cluster))
+			taken := s.Take()
+			if len(taken) != 1 || labelText(taken[0].GetAdd().GetMetricLabels()) != "namespace=ns service=name1 target_cluster="+cluster {
+				t.Errorf("in %s: %v", cluster, taken)
+			}
+		}
+	})
+}
+
 // A slice whose label moves it to another Service (D section 7.2, B21).
 func TestGetSliceChangesService(t *testing.T) {
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {

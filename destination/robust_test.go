@@ -68,6 +68,30 @@ func receive(t testing.TB, stream grpc.ServerStreamingClient[pb.Update], held ma
 	}
 }
 
+// D 0.1, D10: an existing Service without endpoints is silence, without even
+// the headers of an answer; they leave with the first message.
+func TestSilenceHasNoHeaders(t *testing.T) {
+	l := serveInProcess(t, loadShape{Services: 2, Endpoints: 1, Nodes: 1, Zones: 1})
+	l.slice(0, 0)
+	client := l.dial(t)
+	silent := openGet(t, client, 0, "node-0")
+	headers := make(chan struct{})
+	go func() {
+		defer close(headers)
+		_, _ = silent.Header()
+	}()
+	// On the same connection, and taken up after the silent call.
+	receive(t, openGet(t, client, 1, "node-0"), map[string]string{})
+	select {
+	case <-headers:
+		t.Error("headers without a message")
+	default:
+	}
+	l.slice(0, 1)
+	<-headers
+	receive(t, silent, map[string]string{})
+}
+
 func heapLive() int64 {
 	runtime.GC()
 	runtime.GC()
