@@ -33,6 +33,8 @@ func TestEgressNetworkOf(t *testing.T) {
 		{"P157 excepted", []string{one(global, "b", old, "[{cidr: 192.168.0.0/16, except: [192.168.0.4]}]"), one(global, "d", old, "[{cidr: 192.168.0.0/16}]")}, "linkerd-egress/d", ""},
 		{"P158 the client's namespace has none that matches", []string{one("ns", "a", old, "[{cidr: 1.0.0.0/8}]"), one(global, "b", old, "[{cidr: 192.168.0.0/16}]")}, "", ""},
 		{"the smallest network of each", []string{one("ns", "a", old, "[{cidr: 0.0.0.0/0}, {cidr: 192.168.0.4/32}]"), one("ns", "b", old, "[{cidr: 192.168.0.4/31}]")}, "ns/a", ""},
+		{"the smallest network of each comes first", []string{one("ns", "a", old, "[{cidr: 192.168.0.4/32}, {cidr: 0.0.0.0/0}]"), one("ns", "b", old, "[{cidr: 192.168.0.4/31}]")}, "ns/a", ""},
+		{"sizes are at least zero", []string{one("ns", "a", old, "[{cidr: 192.168.0.0/24, except: [172.0.0.0/8]}]"), one("ns", "b", young, "[{cidr: 192.168.0.0/24, except: [172.0.0.0/7]}]")}, "ns/a", ""},
 		{"excepts make a network smaller", []string{one("ns", "a", old, "[{cidr: 192.168.0.0/16}]"), one("ns", "b", young, "[{cidr: 192.168.0.0/16, except: [192.168.128.0/17]}]")}, "ns/b", ""},
 		{"excepts larger than the network", []string{one("ns", "a", old, "[{cidr: 192.168.0.4/32}]"), one("ns", "b", young, "[{cidr: 192.168.0.0/24, except: [172.0.0.0/8]}]")}, "ns/b", ""},
 		{"an empty list matches nothing", []string{one("ns", "a", old, "[]")}, "", ""},
@@ -66,6 +68,25 @@ func TestClusterNetworksAreNotEgress(t *testing.T) {
 		c.apply(egress("all", "Allow", "[{cidr: 10.0.0.0/8}]"))
 		wantText(t, "EgressNetwork ns/all:80 detect", head(c.get("ns", "10.8.0.1:80")))
 		wantText(t, "egress-fallback detect", head(c.get("ns", "1.1.1.1:80")))
+	})
+}
+
+// The networks of an EgressNetwork that names none leave out the cluster's, in both families.
+func TestDefaultEgressNetworks(t *testing.T) {
+	config := DefaultConfig()
+	config.ClusterNetworks = "10.0.0.0/8,fd00::/8"
+	bubble(t, config, func(t *testing.T, c *cluster) {
+		c.apply(egress("all", "Allow", ""))
+		for to, want := range map[string]string{
+			"10.8.0.1:80": "NotFound No such service", "[fd00::1]:80": "NotFound No such service",
+			"11.0.0.1:80": "EgressNetwork ns/all:80 detect", "[2001:db8::1]:80": "EgressNetwork ns/all:80 detect",
+		} {
+			wantText(t, want, head(c.get("ns", to)))
+		}
+		// What is left of all addresses is more than half of them.
+		c.apply(born(egress("half", "Allow", "[{cidr: 0.0.0.0/1}, {cidr: '::/1'}]"), "2027-01-01T00:00:00Z"))
+		wantText(t, "EgressNetwork ns/half:80 detect", head(c.get("ns", "11.0.0.1:80")))
+		wantText(t, "EgressNetwork ns/half:80 detect", head(c.get("ns", "[2001:db8::1]:80")))
 	})
 }
 

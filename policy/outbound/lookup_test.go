@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -70,6 +71,7 @@ func TestLookup(t *testing.T) {
 			http http-egress-deny
 			  (path:{prefix:/}) filters failure_injector:{status:403 message:traffic not allowed} -> first EgressNetwork ns/my-egress:4191 at 1.1.1.1:4191`},
 		{"P149", nil, "1.1.1.1:80", fallbackPolicy},
+		{"the last port", nil, "1.1.1.1:65535", strings.ReplaceAll(fallbackPolicy, ":80", ":65535")},
 		{"P149 IPv6", nil, "[2001:db8::1]:80", `
 			egress-fallback detect
 			opaque egress-fallback

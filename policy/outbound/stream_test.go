@@ -155,6 +155,7 @@ func TestIndexSizes(t *testing.T) {
 	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc(), serviceSpec("dual", "clusterIPs: [10.96.0.20, 'fd00:10:96::20'], ports: [{port: 4191}]"), serviceSpec("headless", "clusterIPs: [None], ports: [{port: 1}]"),
 			egress("my-egress", "Allow", ""), polHTTP.route(routeDoc{name: "a"}), gwHTTP.route(routeDoc{name: "b", parents: []string{"kind: Service, name: my-svc"}}),
+			tls_.route(routeDoc{name: "d", parents: []string{"kind: Service, name: dual"}}),
 			grpc_.route(routeDoc{name: "c", parents: []string{toEgr, toSvc + ", namespace: far"}}))
 		want := `
 # HELP outbound_index_service_index_size Number of cluster IPs in the index of outbound policy.

@@ -42,6 +42,8 @@ type cluster struct {
 	patches []string
 	// refuse, if set, is called before each patch, and may refuse it.
 	refuse func(name string) error
+	// hold, if set and true for a patch, keeps its result from being seen.
+	hold   func() bool
 	leases *fake.Clientset
 }
 
@@ -201,6 +203,9 @@ func (c *cluster) patch(action clienttesting.PatchAction) error {
 	}
 	maps.Copy(merged, body.Status)
 	updated["status"] = merged
+	if c.hold != nil && c.hold() {
+		return nil
+	}
 	c.patches = append(c.patches, body.Kind+"/"+action.GetName())
 	c.store(updated)
 	return nil

@@ -171,9 +171,6 @@ func backendOf(namespace string, ref gatewayv1.BackendObjectReference) target {
 		kind = string(*ref.Kind)
 	}
 	t := target{kindOf((*string)(ref.Group), kind), namespace, string(ref.Name)}
-	if t.kind == serverKind {
-		t.kind = otherKind
-	}
 	if ref.Namespace != nil {
 		t.namespace = string(*ref.Namespace)
 	}

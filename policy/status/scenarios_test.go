@@ -94,6 +94,7 @@ func TestScenarios(t *testing.T) {
 		"P254 P255 B66 Services without a clusterIP": {
 			{apply(strings.Replace(mySvc, "10.96.0.10", "None", 1), routeDoc("HTTPRoute", "r", toService)), map[string]string{"HTTPRoute/r": serviceEntry + noParent + `"parent service must have a ClusterIP"` + isResolved}},
 			{apply(strings.Replace(mySvc, "clusterIP: 10.96.0.10", "type: ExternalName, externalName: a.b", 1)), map[string]string{"HTTPRoute/r": serviceEntry + noParent + `"parent service must have a ClusterIP"` + isResolved}},
+			{apply(strings.Replace(mySvc, "clusterIP: 10.96.0.10, ", "", 1)), map[string]string{"HTTPRoute/r": serviceEntry + noParent + `"parent service must have a ClusterIP"` + isResolved}},
 			{apply(strings.Replace(mySvc, "clusterIP", "type: ExternalName, externalName: a.b, clusterIP", 1)), map[string]string{"HTTPRoute/r": serviceEntry + noParent + `"parent service must have a ClusterIP"` + isResolved}},
 			{apply(mySvc), map[string]string{"HTTPRoute/r": serviceEntry + isAccepted + isResolved}},
 		},

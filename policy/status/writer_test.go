@@ -15,7 +15,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	clienttesting "k8s.io/client-go/testing"
 	"pgregory.net/rapid"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
@@ -150,6 +152,55 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// What was refused is tried again, sooner than everything is looked at again.
+func TestRefusedPatchIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m := c.join("lite")
+		c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
+		refusals := 0
+		c.refuse = func(string) error {
+			if refusals++; refusals > 3 {
+				return nil
+			}
+			return errors.New("no")
+		}
+		defer running(t, m)()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := c.status("HTTPRoute", "r"); got != serverEntry+isAccepted {
+			t.Errorf("status %q after %d refusals", got, refusals)
+		}
+	})
+}
+
+// While the result of a patch is on its way here, it is not written again,
+// whatever else changes; a newer version is.
+func TestVersionIsPatchedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m := c.join("lite")
+		patches := 0
+		c.hold = func() bool { patches++; return true }
+		c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer+", "+toService))
+		defer running(t, m)()
+		for range 3 {
+			c.apply(mySvc, adminServer)
+			time.Sleep(reconcilePeriod)
+			synctest.Wait()
+		}
+		if patches != 1 {
+			t.Errorf("%d patches of one version", patches)
+		}
+		c.apply(routeDoc("HTTPRoute", "r", toServer+", "+toService))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if patches != 2 {
+			t.Errorf("%d patches of two versions", patches)
+		}
+	})
+}
+
 // Of two replicas one writes; when it stops, the other takes over.
 func TestOneOfTwoWrites(t *testing.T) {
 	scenario(t, "P282 P310 P313", func(t *testing.T) {
@@ -246,6 +297,33 @@ func TestLease(t *testing.T) {
 				}
 				if got := lease.Spec; *got.HolderIdentity != "lite" || *got.LeaseDurationSeconds != 30 || got.RenewTime == nil {
 					t.Errorf("spec is %v", got)
+				}
+			})
+		})
+	}
+}
+
+// A Lease that cannot be prepared is made by whoever wants it, and nothing waits for it.
+func TestLeaseThatCannotBePrepared(t *testing.T) {
+	for _, row := range []struct{ verb, resource string }{{"get", "deployments"}, {"create", "leases"}} {
+		t.Run(row.verb+" "+row.resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				m := c.join("lite")
+				refusals := 0
+				c.leases.PrependReactor(row.verb, row.resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+					refusals++
+					return refusals == 1, nil, errors.New("refused")
+				})
+				c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
+				defer running(t, m)()
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if got := c.status("HTTPRoute", "r"); got != serverEntry+isAccepted {
+					t.Errorf("status %q", got)
+				}
+				if log := m.log.String(); !strings.Contains(log, "lease not prepared") || !strings.Contains(log, "linkerd/") || !strings.Contains(log, "refused") {
+					t.Errorf("log:\n%s", log)
 				}
 			})
 		})
