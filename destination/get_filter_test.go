@@ -83,6 +83,13 @@ func TestGetZones(t *testing.T) {
 			{apply: []string{nodeYAML("na", "b")}, want: []string{"A 10.0.0.2:8989", "R 10.0.0.1:8989"}},
 			{remove: []string{"Node//na"}, want: []string{"A 10.0.0.1:8989"}},
 		}},
+		{name: "D53 a client's node moves to another zone", before: with(web[1], sliceYAML("a", 8989, "10.0.0.12 name1-1, zone: a", "10.0.0.13")), token: "na", steps: []step{
+			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989"}},
+			{apply: []string{nodeYAML("na", "b")}, want: []string{"A 10.0.0.12:8989"}},
+			{apply: []string{nodeYAML("na", "c")}},
+			{apply: []string{nodeYAML("na", "")}, want: []string{"A 10.0.0.12:8989"}},
+			{remove: []string{"Node//na"}},
+		}},
 		{name: "several hints", before: with(sliceYAML("a", 8989, "10.0.0.1, hints: {forZones: [{name: c}, {name: a}]}", "10.0.0.2, "+hint("b"))), token: "na", steps: []step{
 			{want: []string{"A 10.0.0.1:8989"}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.1, hints: {forZones: [{name: a}, {name: c}]}", "10.0.0.2, "+hint("b"))}},

@@ -119,6 +119,12 @@ func TestGetInstances(t *testing.T) {
 	}
 	for _, sc := range []scenario{
 		{name: "D13, B10, B11", before: before, path: "pod-0.sts.ns.svc.cluster.local:8989", steps: []step{{want: []string{"A 10.0.0.13:8989"}}}},
+		{name: "D14 a hostname that comes later and changes", before: append(before, podYAML("pod-2", "10.0.0.16")), path: "pod-2.sts.ns.svc.cluster.local:8989", steps: []step{
+			{},
+			{apply: []string{sliceOf("sts", "b", "IPv4", "[{name: '', port: 8989}]", "10.0.0.16 pod-2")}},
+			{apply: []string{sliceOf("sts", "b", "IPv4", "[{name: '', port: 8989}]", "10.0.0.16 pod-2, hostname: pod-2")}, want: []string{"A 10.0.0.16:8989"}},
+			{apply: []string{sliceOf("sts", "b", "IPv4", "[{name: '', port: 8989}]", "10.0.0.16 pod-2, hostname: pod-3")}, want: []string{"R 10.0.0.16:8989"}},
+		}},
 		{name: "D14", before: before, path: "zzz.sts.ns.svc.cluster.local:8989", steps: []step{{}}},
 		{name: "D15, B10", before: before, path: "sts.ns.svc.cluster.local:8989", steps: []step{{want: []string{"A 10.0.0.13:8989 10.0.0.14:8989 10.0.0.15:8989"}}}},
 	} {
