@@ -104,6 +104,34 @@ func TestRouteChangesParent(t *testing.T) {
 	}
 }
 
+// Each parent has the route on the port that its own reference names.
+func TestParentsOnDifferentPorts(t *testing.T) {
+	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+		const toOther = "group: core, kind: Service, name: other, port: 9999"
+		c.apply(mySvc(), service("other", "10.96.0.11"), polHTTP.route(routeDoc{parents: []string{toSvc, toOther}}),
+			polHTTP.route(routeDoc{namespace: "far", name: "theirs", parents: []string{toSvc + ", namespace: ns", toOther + ", namespace: ns"}}))
+		for to, want := range map[string]bool{"10.96.0.10:4191": true, "10.96.0.10:9999": false, "10.96.0.11:4191": false, "10.96.0.11:9999": true} {
+			got := c.get("far", to)
+			for _, route := range []string{"ns/route", "far/theirs"} {
+				if strings.Contains(got, "HTTPRoute "+route) != want {
+					t.Errorf("%s, %s:\n%s", to, route, got)
+				}
+			}
+		}
+	})
+}
+
+// What other controllers' parents may have is no matter for a warning.
+func TestRoutesOfOthersAreNotWarnedOf(t *testing.T) {
+	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+		c.apply(mySvc(), gwHTTP.route(routeDoc{parents: []string{"group: gateway.networking.k8s.io, kind: Gateway, name: gw"}, rules: "[{filters: [{type: URLRewrite, urlRewrite: {}}]}]"}),
+			gwHTTP.route(routeDoc{name: "in", parents: []string{"group: policy.linkerd.io, kind: Server, name: s"}, rules: "[{filters: [{type: URLRewrite, urlRewrite: {}}]}]"}))
+		if lines := c.log.Lines("ns/"); len(lines) != 0 {
+			t.Errorf("log: %q", lines)
+		}
+	})
+}
+
 // P113: what attaches (policy-outbound 4). Each row is a reference and the
 // reference that the status accepts.
 func TestAttachment(t *testing.T) {

@@ -2,6 +2,7 @@ package outbound
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -135,6 +136,17 @@ func TestEgressStreams(t *testing.T) {
 		}
 		wantText(t, fallbackPolicy, c.get("ns", "1.1.1.1:80"))
 	})
+}
+
+// Of an EgressNetwork that is not known, nothing is known to be allowed (policy-outbound 8).
+func TestUnknownEgressNetworkDenies(t *testing.T) {
+	b := builder{target: target{parentKey: parentKey{true, "ns", "gone"}, port: 80, address: netip.MustParseAddrPort("1.1.1.1:80")}}
+	wantText(t, `
+		EgressNetwork ns/gone:80 detect
+		opaque tcp-egress-deny
+		  filters forbidden:{} -> first EgressNetwork ns/gone:80 at 1.1.1.1:80
+		http http-egress-deny
+		  (path:{prefix:/}) filters failure_injector:{status:403 message:traffic not allowed} -> first EgressNetwork ns/gone:80 at 1.1.1.1:80`, summary(b.build()))
 }
 
 // A namespace's first EgressNetwork takes clients from the global one.

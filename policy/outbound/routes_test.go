@@ -2,8 +2,12 @@ package outbound
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A route appears when it is accepted, as one message.
@@ -94,6 +98,17 @@ func TestRouteOrder(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Routes without a time of creation come last (policy-outbound 3.4).
+func TestRoutesWithoutAge(t *testing.T) {
+	object := func(name string) metav1.Object { return &metav1.ObjectMeta{Namespace: "ns", Name: name} }
+	aged, first, second := &route{Object: object("z"), created: time.Unix(1, 0)}, &route{Object: object("a")}, &route{Object: object("b")}
+	list := []*route{second, aged, first}
+	slices.SortFunc(list, (*route).before)
+	if want := []*route{aged, first, second}; !slices.Equal(want, list) {
+		t.Errorf("%s, %s, %s", list[0].GetName(), list[1].GetName(), list[2].GetName())
 	}
 }
 
@@ -291,6 +306,11 @@ func TestUnusableVersionLeavesLast(t *testing.T) {
 					// Another object of the same name has nothing that could stay.
 					c.apply(row.v.route(bad))
 					s.want()
+					c.apply(row.v.route(routeDoc{}))
+					s.Take()
+					bad.unaccepted, bad.created = false, "2030-01-01T00:00:00Z"
+					c.apply(row.v.route(bad))
+					s.want(defaultPolicy)
 				})
 			})
 		}

@@ -48,6 +48,12 @@ func TestRetriesAndTimeouts(t *testing.T) {
 		{"P206 blank drops HTTP retries of a parent", httpVariants, "retry.linkerd.io/http: '5xx, 404', timeout.linkerd.io/request: 3s", "", "", "timeouts request:3s"},
 		{"P207 a bad timeout drops all of a parent", l7Variants, "timeout.linkerd.io/idle: 10x, timeout.linkerd.io/request: 3s", "", "", ""},
 		{"a bad limit drops both retries of a parent", l7Variants, "retry.linkerd.io/limit: x, retry.linkerd.io/http: 5xx, retry.linkerd.io/grpc: internal", "", "", ""},
+		{"the largest limit", l7Variants, "", "retry.linkerd.io/limit: '65535'", "", "retry max_retries:65535 conditions:{}"},
+		{"a limit out of range drops both retries of a parent", l7Variants, "retry.linkerd.io/limit: '65536', retry.linkerd.io/http: 5xx, retry.linkerd.io/grpc: internal", "", "", ""},
+		{"the first and the last status", httpVariants, "", "retry.linkerd.io/http: '100,599,100-599'", "", "retry max_retries:1 conditions:{status_ranges:[{start:100 end:100} {start:599 end:599} {start:100 end:599}]}"},
+		{"a status out of range", httpVariants, "retry.linkerd.io/http: '5xx,600'", "", "", ""},
+		{"a range that ends before it starts", httpVariants, "retry.linkerd.io/http: '500-499'", "", "", ""},
+		{"a comma at the end", l7Variants, "retry.linkerd.io/http: '5xx,', retry.linkerd.io/grpc: 'internal,'", "", "", ""},
 		{"bad gRPC conditions drop that", []variant{grpc_}, "retry.linkerd.io/http: 5xx, retry.linkerd.io/grpc: x", "", "", ""},
 		{"bad gRPC conditions drop only that", httpVariants, "retry.linkerd.io/http: 5xx, retry.linkerd.io/grpc: x", "", "", strings.TrimSpace(retry5xx)},
 	} {
@@ -308,6 +314,12 @@ func TestPenalty(t *testing.T) {
 		s.want("Service ns/my-svc:4191 opaque\nopaque opaq\n  -> first Service ns/my-svc:4191") // P230
 		c.apply(egress("my-egress", "Allow", "", on, alpha+"failure-accrual-honor-retry-after: 'true'"))
 		wantText(t, egressPolicy, c.get("ns", "1.1.1.1:4191")) // P235
+		c.apply(backendSvc)
+		for _, v := range l7Variants {
+			c.apply(v.route(routeDoc{parents: []string{toEgr}, rules: "[{backendRefs: [{name: backend, port: 1}]}]"}))
+			protocol := strings.Fields(v.line(""))[0]
+			wantText(t, "-> random 1 x Service ns/backend:1", strings.TrimSpace(strings.Split(routesOf(protocol, c.get("ns", "1.1.1.1:4191")), "\n")[1]))
+		}
 	})
 	// The parent decides for backends of HTTP and gRPC routes, and
 	// for the default backend of all; other explicit backends have none.

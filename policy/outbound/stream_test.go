@@ -148,6 +148,17 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("%s: %d warnings", annotation, n)
 			}
 		}
+		warnings := func() int { return len(c.log.Lines("level=WARN", "ns/my-svc")) }
+		if c.apply(mySvc("timeout.linkerd.io/idle: 1x", "a: b")); warnings() != 7 {
+			t.Errorf("%d warnings after a version that is as bad", warnings())
+		}
+		if c.apply(mySvc("timeout.linkerd.io/idle: 2x")); warnings() != 8 {
+			t.Errorf("%d warnings after something else that is bad", warnings())
+		}
+		c.apply(strings.Replace(mySvc("timeout.linkerd.io/idle: 2x"), "name: my-svc", "name: my-svc, creationTimestamp: '2030-01-01T00:00:00Z'", 1))
+		if warnings() != 9 {
+			t.Errorf("%d warnings after another object of the name", warnings())
+		}
 	})
 }
 
