@@ -136,11 +136,12 @@ func (o *object) decode(spec any) *Problem {
 	if err == nil {
 		return nil
 	}
-	path := "spec"
+	p := &Problem{Field: "spec", Message: text(err), undecodable: true}
 	if wrongType := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrongType) && wrongType.Field != "" {
-		path += "." + wrongType.Field
+		p.Field += "." + wrongType.Field
+		p.Message = wrongType.Value + " where " + wrongType.Type.Kind().String() + " is expected"
 	}
-	return &Problem{Field: path, Message: text(err), undecodable: true}
+	return p
 }
 
 func text(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }

@@ -208,7 +208,7 @@ var (
 		of("HTTPLocalRateLimitPolicy", "P46 override", "spec.overrides[0].requestsPerSecond", "positive", limits(`overrides: [{requestsPerSecond: 0, clientRefs: []}]`)...),
 		of("HTTPLocalRateLimitPolicy", "P47", "spec.overrides[0].clientRefs[0].kind", "Pod", limits(`overrides: [{requestsPerSecond: 1, clientRefs: [{kind: Pod, name: p}]}]`)...),
 		of("HTTPLocalRateLimitPolicy", "no limit", "", "", `{targetRef: {group: policy.linkerd.io, kind: Server, name: s}}`),
-		of("HTTPLocalRateLimitPolicy", "more than 32 bits", "spec.total.requestsPerSecond", "", limits(`total: {requestsPerSecond: 4294967296}`)...),
+		of("HTTPLocalRateLimitPolicy", "more than 32 bits", "spec.total.requestsPerSecond", "number 4294967296 where uint32 is expected", limits(`total: {requestsPerSecond: 4294967296}`)...),
 		of("HTTPLocalRateLimitPolicy", "negative", "spec.total.requestsPerSecond", "", limits(`total: {requestsPerSecond: -1}`)...),
 	}
 )
@@ -244,7 +244,8 @@ func routeRows() []row {
 	add(routes("pol http", "P51", "spec.rules[0].matches[0].path.value", "foo/bar", nil, match(`path: {type: Exact, value: foo/bar}`),
 		match(`path: {type: PathPrefix, value: foo/bar}`), match(`path: {value: foo/bar}`)))
 	add(routes("pol http", "regular paths", "", "", nil, match(`path: {type: RegularExpression, value: "foo/bar"}`), match(`path: {}`), match(``)))
-	add(routes("pol http", "bad regular path", "spec.rules[0].matches[0].path.value", "compile", nil, match(`path: {type: RegularExpression, value: "["}`)))
+	add(routes("pol http", "bad regular path", "spec.rules[0].matches[0].path.value", "compile", nil, match(`path: {type: RegularExpression, value: "["}`),
+		match(`path: {type: RegularExpression, value: "/users/{id}"}`)))
 	add(routes("pol http", "bad header", "spec.rules[0].matches[0].headers[0].name", "a b", nil, match(`headers: [{name: "a b", value: c}]`)))
 	add(routes("pol http", "bad header value", "spec.rules[0].matches[0].headers[1].value", "", nil, match(`headers: [{name: a, value: c}, {name: b, value: "ü"}]`)))
 	add(routes("pol http", "bad regular header", "spec.rules[0].matches[0].headers[0].value", "compile", nil, match(`headers: [{name: a, type: RegularExpression, value: "("}]`)))
@@ -291,7 +292,7 @@ func routeRows() []row {
 	add(routes("pol http grpc", "timeout annotation", "metadata.annotations", "timeout.linkerd.io/request", annotation("timeout.linkerd.io/request", "-1s"), service))
 	add(routes("pol http grpc tls tcp", "P64", "", "", annotation("balancer.linkerd.io/failure-accrual", "nonsense"), service))
 	add(routes("http grpc tls tcp", "P65", "", "", nil, `{rules: "x"}`, `{parentRefs: [{name: 1}], rules: []}`, `x`, `null`))
-	add(routes("pol", "P66", "spec.rules", "", nil, `{rules: "x"}`))
+	add(routes("pol", "P66", "spec.rules", "string where slice is expected", nil, `{rules: "x"}`))
 	add(routes("pol", "P66 no spec", "spec", "", nil, `x`, `null`))
 	add(routes("grpc", "P67", "spec.rules[0].matches[0].method.type", "RegularExpression", nil, match(`method: {type: RegularExpression, method: a}`)))
 	add(routes("grpc", "methods", "", "", nil, match(`method: {}`), match(`method: {service: a, method: b}`), match(``)))

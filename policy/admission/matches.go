@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"regexp"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -53,7 +52,7 @@ func checkAbsolute(at *field.Path, path string) *Problem {
 }
 
 func checkRegex(at *field.Path, text string) *Problem {
-	if _, err := regexp.Compile(text); err != nil {
+	if err := convert.Expression(text); err != nil {
 		return problem(at, "%q does not compile: %v", text, err)
 	}
 	return nil

@@ -163,6 +163,12 @@ func TestAuthorizations(t *testing.T) {
 				t.Errorf("ended %q, want OK", got)
 			}
 		}},
+		"4.2 an ExternalWorkload that was written as v1alpha1 does not count": {run: func(t *testing.T, c *cluster) {
+			c.apply("kind: ExternalWorkload\nmetadata: {namespace: ns, name: wl}\nspec: {workloadIPs: [{ip: 192.0.2.1}]}")
+			if got := c.get(`{"ns":"ns","external_workload":"wl"}`, 80); got != "NotFound unknown server" || len(c.log.Lines("ns/wl", "spec.meshTLS is missing")) != 1 {
+				t.Errorf("%s, and the log has\n%s", got, c.log.String())
+			}
+		}},
 		"4.2 an ExternalWorkload without an address does not count": {run: func(t *testing.T, c *cluster) {
 			workload := func(addresses, port string) string {
 				return "kind: ExternalWorkload\nmetadata: {namespace: ns, name: wl}\nspec: {meshTLS: {identity: a, serverName: a}, workloadIPs: [" + addresses + "], ports: [{name: http, port: " + port + "}]}"

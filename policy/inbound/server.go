@@ -2,6 +2,7 @@ package inbound
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -76,6 +77,9 @@ func New(config Config) (*Server, error) {
 		log = slog.New(slog.DiscardHandler)
 	}
 	clusterNetworks, err := policy.ParseNetworks(config.ClusterNetworks)
+	if err == nil && len(clusterNetworks) == 0 {
+		err = errors.New("there is none, and proxies refuse policies that are for no network")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster-networks: %w", err)
 	}

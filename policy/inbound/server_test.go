@@ -218,9 +218,10 @@ func TestManyStreamsOnOneConnection(t *testing.T) {
 // Flags that cannot be understood are refused before anything starts.
 func TestBadConfiguration(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
-		"cluster-networks": func(c *Config) { c.ClusterNetworks = "10.0.0.0/33" },
-		"probe-networks":   func(c *Config) { c.ProbeNetworks = "everywhere" },
-		"default-policy":   func(c *Config) { c.DefaultPolicy = "allow" },
+		"cluster-networks":                func(c *Config) { c.ClusterNetworks = "10.0.0.0/33" },
+		"cluster-networks: there is none": func(c *Config) { c.ClusterNetworks = " " },
+		"probe-networks":                  func(c *Config) { c.ProbeNetworks = "everywhere" },
+		"default-policy":                  func(c *Config) { c.DefaultPolicy = "allow" },
 	} {
 		config := DefaultConfig()
 		edit(&config)

@@ -54,7 +54,11 @@ func (f *former) formPod(pod *corev1.Pod, previous *workload) *workload {
 }
 
 func (f *former) formExternalWorkload(ew *workloadv1beta1.ExternalWorkload, previous *workload) *workload {
-	// The schema does not ask for the address, but the policy controller does.
+	// What is not there with Linkerd's controller: it asks for addresses, which the schema does not, and what was written
+	// as v1alpha1 has its identity under another name.
+	if ew.Spec.MeshTLS == (workloadv1beta1.MeshTLS{}) {
+		return unusable(f, "ExternalWorkload", ew, errors.New("spec.meshTLS is missing; v1alpha1 calls it meshTls, which nothing converts"), previous)
+	}
 	if slices.ContainsFunc(ew.Spec.WorkloadIPs, func(address workloadv1beta1.WorkloadIP) bool { return address.IP == "" }) {
 		return unusable(f, "ExternalWorkload", ew, errors.New("spec.workloadIPs: ip is missing"), previous)
 	}

@@ -23,6 +23,7 @@ func TestHTTPMatches(t *testing.T) {
 		{"relative prefix", `{path: {value: a}}`, ``},
 		{"relative exact", `{path: {type: Exact, value: a/b}}`, ``},
 		{"regex that does not compile", `{path: {type: RegularExpression, value: "a("}}`, ``},
+		{"regex that proxies do not understand", `{path: {type: RegularExpression, value: "/users/{id}"}}`, ``},
 		{"P311 unknown path type", `{path: {type: Glob, value: /a}}`, ``},
 		{"header", `{headers: [{name: X-Foo, value: "a b"}]}`, `{"headers":[{"name":"x-foo","exact":"YSBi"}]}`},
 		{"header regex", `{headers: [{name: X, type: RegularExpression, value: "[a-z]+"}]}`, `{"headers":[{"name":"x","regex":"[a-z]+"}]}`},
@@ -68,6 +69,19 @@ func TestGRPCMatches(t *testing.T) {
 			}
 			check(t, row.want, got[0], err)
 		})
+	}
+}
+
+// policy-inbound 8.4: what a proxy's engine understands, too.
+func TestExpression(t *testing.T) {
+	for text, good := range map[string]bool{
+		``: true, `/users/[0-9]{2,}/a{3}b{1,4}`: true, `/a\{id\}`: true, `[{}]+`: true, `[]{}]`: true, `[^]{]`: true, `[[:alpha:]{]`: true, `\p{Greek}\x{41}\pL`: true,
+		`a}`: true, `(?P<n>a|b)\.\[\\`: true, `\\Q`: true, "a\n.": true, `a{,3}`: true, `[\]{]`: true,
+		`/users/{id}`: false, `a{`: false, `a{}`: false, `a{1,b}`: false, `\Qa.b\E`: false, `\012`: false, `[`: false, `(`: false, `a{2}{x}`: false,
+	} {
+		if err := Expression(text); (err == nil) != good {
+			t.Errorf("%s: error %v, want good %v", text, err, good)
+		}
 	}
 }
 
