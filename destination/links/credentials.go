@@ -39,8 +39,13 @@ func parse(secret *corev1.Secret) (credentials, error) {
 	if !ok {
 		return c, errors.New("data has no key " + linkerd.RemoteKubeconfigKey)
 	}
-	if _, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err != nil {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	switch {
+	case err != nil:
 		return c, fmt.Errorf("read the kubeconfig: %w", err)
+	case config.ExecProvider != nil, config.AuthProvider != nil, config.BearerTokenFile != "":
+		// Whoever may write the Secret could run commands on this machine, or be sent its files.
+		return c, errors.New("the kubeconfig has a command, plugin or file for its credentials; put a token or certificate into it")
 	}
 	c.kubeconfig = string(kubeconfig)
 	if c.trustDomain, ok = secret.Annotations[linkerd.TrustDomainAnnotation]; !ok {

@@ -54,6 +54,10 @@ func TestWanted(t *testing.T) {
 		{"D145 label", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { s.Labels = nil })}, nil, 1},
 		{"D145 kubeconfig", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { s.Data = nil })}, nil, 1},
 		{"D 3.4 unreadable kubeconfig", []*corev1.Secret{secret("a", "east", []byte("clusters: 1")), secret("b", "west", nil)}, nil, 2},
+		{"commands of this machine", []*corev1.Secret{secret("a", "east", kubeconfigFor(t, "https://192.0.2.1", clientcmdapi.AuthInfo{
+			Exec: &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "true", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}))}, nil, 1},
+		{"files of this machine", []*corev1.Secret{secret("a", "east", kubeconfigFor(t, "https://192.0.2.1", clientcmdapi.AuthInfo{TokenFile: "/dev/null"}))}, nil, 1},
+		{"a token", []*corev1.Secret{secret("a", "east", kubeconfigFor(t, "https://192.0.2.1", clientcmdapi.AuthInfo{Token: "t"}))}, []string{"east"}, 0},
 		{"D145 trust domain", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { delete(s.Annotations, linkerd.TrustDomainAnnotation) })}, nil, 1},
 		{"D145 cluster domain", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) { delete(s.Annotations, linkerd.ClusterDomainAnnotation) })}, nil, 1},
 		{"D 3.4 empty annotations", []*corev1.Secret{secret("a", "east", readable, func(s *corev1.Secret) {
@@ -126,13 +130,19 @@ func emptyCluster(t *testing.T, refuse func() bool, hold <-chan struct{}) []byte
 	return kubeconfigFor(t, server.URL)
 }
 
-func kubeconfigFor(t *testing.T, url string) []byte {
+func kubeconfigFor(t *testing.T, url string, users ...clientcmdapi.AuthInfo) []byte {
 	t.Helper()
-	data, err := clientcmd.Write(clientcmdapi.Config{
+	config := clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: url}},
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c"}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{},
 		CurrentContext: "c",
-	})
+	}
+	for _, user := range users {
+		config.AuthInfos["u"] = &user
+		config.Contexts["c"].AuthInfo = "u"
+	}
+	data, err := clientcmd.Write(config)
 	if err != nil {
 		t.Fatal(err)
 	}
