@@ -84,6 +84,7 @@ func TestLookup(t *testing.T) {
 		{"NodePort", []string{serviceSpec("h", "type: NodePort, clusterIPs: [10.96.0.30], ports: [{port: 80}]")}, "10.96.0.30:80", serviceDefault("h", "80")},
 		{"a Service before an EgressNetwork", []string{serviceSpec("h", "clusterIPs: [1.1.1.1], ports: [{port: 80}]"), egress("my-egress", "Allow", "")}, "1.1.1.1:80", serviceDefault("h", "80")},
 		{"two Services claim an address: the older", []string{service("b", "10.96.0.30"), service("a", "10.96.0.30")}, "10.96.0.30:9999", serviceDefault("b", "9999")},
+		{"two Services claim an address: the older, also in other order", []string{service("a", "10.96.0.30"), service("b", "10.96.0.30")}, "10.96.0.30:9999", serviceDefault("a", "9999")},
 		{"IPv4 in IPv6 is another address", []string{mySvc()}, "[::ffff:10.96.0.10]:4191", `
 			egress-fallback detect
 			opaque egress-fallback
