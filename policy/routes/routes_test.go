@@ -29,6 +29,8 @@ func TestHTTPMatches(t *testing.T) {
 		{"header regex", `{headers: [{name: X, type: RegularExpression, value: "[a-z]+"}]}`, `{"headers":[{"name":"x","regex":"[a-z]+"}]}`},
 		{"header name", `{headers: [{name: "a b", value: x}]}`, ``},
 		{"header value", `{headers: [{name: a, value: "ü"}]}`, ``},
+		{"header value with all that is visible, and a tab", "{headers: [{name: a, value: \"~\\t !\"}]}", `{"headers":[{"name":"a","exact":"fgkgIQ=="}]}`},
+		{"header value with DEL", "{headers: [{name: a, value: \"\\x7f\"}]}", ``},
 		{"header type", `{headers: [{name: a, type: Prefix, value: x}]}`, ``},
 		{"query", `{queryParams: [{name: Q, value: v}, {name: r, type: RegularExpression, value: "v+"}]}`, `{"queryParams":[{"name":"Q","exact":"v"},{"name":"r","regex":"v+"}]}`},
 		{"query regex", `{queryParams: [{name: r, type: RegularExpression, value: "("}]}`, ``},
@@ -54,6 +56,7 @@ func TestGRPCMatches(t *testing.T) {
 		{"no method", `{}`, `{"rpc":{}}`},
 		{"headers only", `{headers: [{name: A, value: b}]}`, `{"rpc":{},"headers":[{"name":"a","exact":"Yg=="}]}`},
 		{"service", `{method: {service: s}}`, `{"rpc":{"service":"s"}}`},
+		{"method alone", `{method: {method: m}}`, `{"rpc":{"method":"m"}}`},
 		{"service and method", `{method: {type: Exact, service: s, method: m}}`, `{"rpc":{"service":"s","method":"m"}}`},
 		{"P67 regex", `{method: {type: RegularExpression, service: s}}`, ``},
 		{"unknown type", `{method: {type: Prefix, service: s}}`, ``},
@@ -116,6 +119,11 @@ func TestFilters(t *testing.T) {
 		{"path without replacement", `{requestRedirect: {path: {type: ReplaceFullPath}}}`, ``},
 		{"unknown scheme", `{requestRedirect: {scheme: ftp}}`, ``},
 		{"bad status", `{requestRedirect: {statusCode: 99}}`, ``},
+		{"bad status", `{requestRedirect: {statusCode: 1000}}`, ``},
+		{"the lowest status and port", `{requestRedirect: {statusCode: 100, port: 1}}`, `{"port":1,"status":100}`},
+		{"the highest status and port", `{requestRedirect: {statusCode: 999, port: 65535}}`, `{"port":65535,"status":999}`},
+		{"no port", `{requestRedirect: {port: 0}}`, `{"status":200}`},
+		{"negative port", `{requestRedirect: {port: -1}}`, `{"status":200}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var filter gatewayv1.HTTPRouteFilter
