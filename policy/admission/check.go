@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -139,9 +140,20 @@ func (o *object) decode(spec any) *Problem {
 	p := &Problem{Field: "spec", Message: text(err), undecodable: true}
 	if wrongType := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrongType) && wrongType.Field != "" {
 		p.Field += "." + wrongType.Field
-		p.Message = wrongType.Value + " where " + wrongType.Type.Kind().String() + " is expected"
+		p.Message = wrongType.Value + " where " + jsonType(wrongType.Type.Kind()) + " is expected"
 	}
 	return p
+}
+
+// jsonType is what users call the values that a field of a kind takes.
+func jsonType(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Slice:
+		return "array"
+	case reflect.Struct, reflect.Map:
+		return "object"
+	}
+	return kind.String()
 }
 
 func text(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }

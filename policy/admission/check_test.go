@@ -292,7 +292,7 @@ func routeRows() []row {
 	add(routes("pol http grpc", "timeout annotation", "metadata.annotations", "timeout.linkerd.io/request", annotation("timeout.linkerd.io/request", "-1s"), service))
 	add(routes("pol http grpc tls tcp", "P64", "", "", annotation("balancer.linkerd.io/failure-accrual", "nonsense"), service))
 	add(routes("http grpc tls tcp", "P65", "", "", nil, `{rules: "x"}`, `{parentRefs: [{name: 1}], rules: []}`, `x`, `null`))
-	add(routes("pol", "P66", "spec.rules", "string where slice is expected", nil, `{rules: "x"}`))
+	add(routes("pol", "P66", "spec.rules", "string where array is expected", nil, `{rules: "x"}`))
 	add(routes("pol", "P66 no spec", "spec", "", nil, `x`, `null`))
 	add(routes("grpc", "P67", "spec.rules[0].matches[0].method.type", "RegularExpression", nil, match(`method: {type: RegularExpression, method: a}`)))
 	add(routes("grpc", "methods", "", "", nil, match(`method: {}`), match(`method: {service: a, method: b}`), match(``)))
