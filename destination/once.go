@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -19,14 +20,15 @@ type onceHandler struct {
 	said *said
 }
 
-// said is the warnings that have been handed on.
+// said has the digests of the warnings that have been handed on; an annotation
+// may be long.
 type said struct {
-	mu    sync.Mutex
-	texts map[string]struct{}
+	mu      sync.Mutex
+	digests map[[sha256.Size]byte]struct{}
 }
 
 func warnOnce(log *slog.Logger) *slog.Logger {
-	return slog.New(onceHandler{Handler: log.Handler(), said: &said{texts: map[string]struct{}{}}})
+	return slog.New(onceHandler{Handler: log.Handler(), said: &said{digests: map[[sha256.Size]byte]struct{}{}}})
 }
 
 // Handle implements slog.Handler.
@@ -55,14 +57,15 @@ func (h onceHandler) WithGroup(name string) slog.Handler {
 }
 
 func (s *said) first(text string) bool {
+	digest := sha256.Sum256([]byte(text))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.texts[text]; known {
+	if _, known := s.digests[digest]; known {
 		return false
 	}
-	if len(s.texts) >= maxSaid {
-		clear(s.texts)
+	if len(s.digests) >= maxSaid {
+		clear(s.digests)
 	}
-	s.texts[text] = struct{}{}
+	s.digests[digest] = struct{}{}
 	return true
 }
