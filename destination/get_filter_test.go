@@ -9,6 +9,8 @@ func TestGetFamilies(t *testing.T) {
 	four := sliceYAML("v4", 8989, "10.0.0.19 name1-1")
 	six := slice6YAML("v6", 8989, "2001:db8::94 name1-1")
 	dual := withWeb(four, six)
+	fourVM, sixVM := sliceYAML("z", 8989, "10.0.0.20 ew:vm"), slice6YAML("a", 8989, "2001:db8::20 ew:vm")
+	vm := []string{web[0], workloadYAML("vm", "10.0.0.20", ""), sixVM, fourVM}
 	for _, sc := range []scenario{
 		{name: "D38, D39, D40, D41, B12", before: dual, steps: []step{
 			{want: []string{"A [2001:db8::94]:8989"}},
@@ -20,6 +22,13 @@ func TestGetFamilies(t *testing.T) {
 		}},
 		{name: "D42", edit: noIPv6, before: withWeb(six), steps: []step{{}}},
 		{name: "B12 IPv6 off", edit: noIPv6, before: dual, steps: []step{{want: []string{"A 10.0.0.19:8989"}}, {apply: []string{six}}, {apply: []string{four}}}},
+		{name: "D 1.7 an ExternalWorkload of both families, IPv6 on", before: vm, steps: []step{
+			{want: []string{"A [2001:db8::20]:8989"}}, {apply: []string{sixVM}}, {apply: []string{fourVM}},
+			{remove: []string{"EndpointSlice/ns/a"}, want: []string{"A 10.0.0.20:8989", "R [2001:db8::20]:8989"}},
+		}},
+		{name: "D 1.7 an ExternalWorkload of both families, IPv6 off", edit: noIPv6, before: vm, steps: []step{
+			{want: []string{"A 10.0.0.20:8989"}}, {apply: []string{sixVM}}, {apply: []string{fourVM}},
+		}},
 		{name: "D43", edit: noIPv6, before: []string{web[0], slice6YAML("v6", 8989, "2001:db8::94")}, steps: []step{{want: []string{"A [2001:db8::94]:8989"}}}},
 		{name: "D44", token: "n1", before: withWeb(nodeYAML("n1", "a"), sliceYAML("v4", 8989, "10.0.0.19 name1-1, "+hint("a")), slice6YAML("v6", 8989, "2001:db8::94 name1-1, "+hint("b"))),
 			steps: []step{{want: []string{"A 10.0.0.19:8989"}}}},

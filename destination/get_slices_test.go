@@ -35,8 +35,8 @@ func TestGetPorts(t *testing.T) {
 			steps:  []step{{}},
 		},
 		{
-			name:   "B09 a slice port 0 is no match",
-			before: withWeb(sliceYAML("a", 0, "10.0.0.12 name1-1")),
+			name:   "B09 slice ports that are no ports",
+			before: withWeb(sliceYAML("a", 0, "10.0.0.12 name1-1"), sliceYAML("b", 65536+8989, "10.0.0.12 name1-1"), sliceYAML("c", -1, "10.0.0.12 name1-1")),
 			steps:  []step{{}},
 		},
 		{
@@ -99,8 +99,8 @@ func TestGetEndpointsMode(t *testing.T) {
 		}},
 		{name: "D19", edit: endpointsMode, before: before, path: "name1.ns.svc.cluster.local:8990", steps: []step{{want: []string{"A 10.0.0.1:8990"}}}},
 		{name: "D 1.8 other kinds are dropped, slices are not read", edit: endpointsMode, before: []string{
-			serviceYAML("name1", "{port: 8989}"),
-			"kind: Endpoints\nmetadata: {namespace: ns, name: name1}\nsubsets: [{addresses: [{ip: 10.0.0.1, targetRef: {kind: Node, name: n}}, {ip: 10.0.0.2}], ports: [{port: 8989}]}]\n",
+			serviceYAML("name1", "{port: 8989}"), workloadYAML("vm", "10.0.0.3", ""),
+			"kind: Endpoints\nmetadata: {namespace: ns, name: name1}\nsubsets: [{addresses: [{ip: 10.0.0.1, targetRef: {kind: Node, name: n}}, {ip: 10.0.0.3, targetRef: {kind: ExternalWorkload, namespace: ns, name: vm}}, {ip: 10.0.0.2}], ports: [{port: 8989}]}]\n",
 		}, steps: []step{{want: []string{"A 10.0.0.2:8989"}}}},
 		{name: "D 1.8 instances", edit: endpointsMode, path: "h.name1.ns.svc.cluster.local:8989", before: []string{
 			serviceYAML("name1", "{port: 8989}"),
@@ -192,7 +192,7 @@ func TestGetSlices(t *testing.T) {
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 twin")}, want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("a", 8989)}, want: []string{"R 10.0.0.12:8989"}},
 		}},
-		{name: "D 1.12 an address that is none", before: []string{web[0], sliceOf("name1", "a", "FQDN", "[{port: 8989}]", "example.org"), sliceYAML("b", 8989, "10.0.0.2")},
+		{name: "D 1.12 an address that is none", before: []string{web[0], sliceOf("name1", "a", "FQDN", "[{port: 8989}]", "example.org"), sliceYAML("b", 8989, "10.0.0.2"), slice6YAML("c", 8989, "fe80::1%eth0")},
 			steps: []step{{want: []string{"A 10.0.0.2:8989"}}, {remove: []string{"EndpointSlice/ns/a"}}}},
 		{name: "B06 a slice re-created for a Pod of a new address", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1, zone: a")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},

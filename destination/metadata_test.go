@@ -102,6 +102,10 @@ func edits(all ...func(*Config)) func(*Config) {
 
 func TestGetMetadata(t *testing.T) {
 	opaquePorts := func(list string) func(*corev1.Pod) { return annotated(linkerd.OpaquePortsAnnotation, list) }
+	bothNamed := func(pod *corev1.Pod) {
+		namedPorts(pod)
+		pod.Spec.InitContainers[0].Ports[0].Name = "http"
+	}
 	gateway := func(identity string) string {
 		return "kind: EndpointSlice\nmetadata:\n  namespace: ns\n  name: a\n  labels: {kubernetes.io/service-name: name1, mirror.linkerd.io/cluster-name: east}\n" +
 			"  annotations: {mirror.linkerd.io/remote-gateway-identity: '" + identity + "', mirror.linkerd.io/remote-svc-fq-name: a.b.svc.c}\n" +
@@ -168,12 +172,15 @@ func TestGetMetadata(t *testing.T) {
 		{name: "D61 default", port: 3306, want: "opaque via:4143" + podTLS},
 		{name: "D62 name", pod: []func(*corev1.Pod){opaquePorts("http,sidecar"), namedPorts}, want: "opaque via:4143" + podTLS},
 		{name: "D62 name in an init container", pod: []func(*corev1.Pod){opaquePorts("http,sidecar"), namedPorts}, port: 8990, want: "opaque via:4143" + podTLS},
+		{name: "D 3.6 of two ports with one name the last", pod: []func(*corev1.Pod){opaquePorts("http"), bothNamed}, want: "opaque via:4143" + podTLS},
+		{name: "D 3.6 of two ports with one name not the first", pod: []func(*corev1.Pod){opaquePorts("http"), bothNamed}, port: 8990, want: "h2" + podTLS},
 		{name: "B29 spaces and ranges", pod: []func(*corev1.Pod){opaquePorts("121, 8000-8999, x")}, want: "opaque via:4143" + podTLS},
 		{name: "D63", edit: header, want: "h2 via:4143" + podTLS},
 		{name: "D64, B73 admin", edit: header, port: 4191, want: "h2" + podTLS},
 		{name: "D64, B73 control", edit: header, port: 4190, want: "h2" + podTLS},
 		{name: "D65", edit: header, pod: []func(*corev1.Pod){opaquePorts("4191")}, port: 4191, want: "opaque" + podTLS},
 		{name: "D66", edit: edits(header, params), pod: []func(*corev1.Pod){annotated(linkerd.SkipInboundPortsAnnotation, "8000-9000"), opaquePorts("8989")}, labels: podLabels1},
+		{name: "D 1.12 no trust domain", edit: func(c *Config) { c.TrustDomain = "" }, want: "h2"},
 		{name: "D67", edit: noUpgrade, want: "hint" + podTLS},
 		{name: "D67 transport header", edit: edits(noUpgrade, header), want: "hint via:4143" + podTLS},
 		{name: "D68 Pod", edit: params, want: "h2 http2" + podTLS},
@@ -184,10 +191,17 @@ func TestGetMetadata(t *testing.T) {
 		{name: "D70", pod: []func(*corev1.Pod){nativeSidecar, opaquePorts("8989")}, want: "opaque via:4143" + podTLS},
 		{name: "D71", edit: params, objects: []string{gateway("gid")}, want: "h2 http2 dns:gid authority:a.b.svc.c:8989", labels: "zone_locality=unknown",
 			setLabels: "namespace=ns service=name1 target_cluster=east target_service=a target_service_namespace=b"},
+		{name: "D 1.13 two parts of a name suffice", objects: []string{strings.Replace(gateway("gid"), "a.b.svc.c", "a.b", 1)}, want: "h2 dns:gid authority:a.b:8989",
+			setLabels: "namespace=ns service=name1 target_cluster=east target_service=a target_service_namespace=b"},
+		{name: "D 1.13 no cluster, no target", objects: []string{strings.Replace(gateway("gid"), "mirror.linkerd.io/cluster-name", "example.org/cluster-name", 1)}, want: "h2 dns:gid authority:a.b.svc.c:8989",
+			setLabels: "namespace=ns service=name1"},
 		{name: "D71 no upgrade", edit: noUpgrade, objects: []string{gateway("gid")}, want: "dns:gid authority:a.b.svc.c:8989"},
 		{name: "D72", edit: params, objects: []string{gateway("")}, want: "authority:a.b.svc.c:8989", labels: "zone_locality=unknown"},
 		{name: "D74", edit: edits(params, noUpgrade), objects: []string{workloadYAML("vm", "10.0.0.12", group), vmSlice}, want: "h2 http2 uri:spiffe://root/vm sni:vm.local",
 			labels: "external_workload=vm workloadgroup=wg zone=z zone_locality=unknown"},
+		{name: "D 1.9 ExternalWorkload of two owners", objects: []string{workloadYAML("vm", "10.0.0.12", ", ownerReferences: [{kind: WorkloadGroup, name: wg}, {kind: WorkloadGroup, name: other}]"), vmSlice},
+			want: "h2 uri:spiffe://root/vm sni:vm.local", labels: "external_workload=vm zone=z zone_locality=unknown"},
+		{name: "D 3.5 Server for another port of the workload", port: 1111, objects: []string{vmProxy, strings.Replace(vmSlice, "port: 8989", "port: 1111", 1), vmServer}, want: "h2 uri:spiffe://root/vm sni:vm.local"},
 		{name: "D75 proxy port", objects: []string{vmProxy, vmSlice, vmServer}, want: "opaque via:1111 uri:spiffe://root/vm sni:vm.local"},
 		{name: "D75", objects: []string{workloadYAML("vm", "10.0.0.12", ""), vmSlice, vmServer}, want: "opaque via:4143 uri:spiffe://root/vm sni:vm.local"},
 		{name: "D75 annotation", edit: header, objects: []string{workloadYAML("vm", "10.0.0.12", ", annotations: {config.linkerd.io/opaque-ports: http}"), vmSlice}, want: "opaque via:4143 uri:spiffe://root/vm sni:vm.local"},

@@ -155,8 +155,8 @@ func (t targetPort) inSlice(ports []discoveryv1.EndpointPort) (uint32, bool) {
 		if p.Name != nil {
 			name = *p.Name
 		}
-		// The API accepts 0; it is no port (B09).
-		if name == t.name && p.Port != nil && *p.Port != 0 {
+		// The API accepts numbers that are no ports (B09).
+		if name == t.name && p.Port != nil && *p.Port >= 1 && *p.Port <= 65535 {
 			return uint32(*p.Port), true
 		}
 	}
@@ -176,11 +176,23 @@ func (t targetPort) inSubset(ports []corev1.EndpointPort) (uint32, bool) {
 }
 
 // slices merges the Service's slices: where two define one identity, the slice
-// that was written last wins, whichever was heard of last.
+// that was written last wins, whichever was heard of last. Only
+// ExternalWorkloads have one identity for both address families; which family
+// they have does not hang on who wrote last.
 func (t *translation) slices() {
+	preferred := discoveryv1.AddressTypeIPv4
+	if t.ipv6 {
+		preferred = discoveryv1.AddressTypeIPv6
+	}
 	found := slices.SortedFunc(
 		state.By(t.r.Reader, state.EndpointSlices, state.SlicesByService, t.key.namespace+"/"+t.key.service),
 		func(a, b *discoveryv1.EndpointSlice) int {
+			if last := a.AddressType == preferred; last != (b.AddressType == preferred) {
+				if last {
+					return 1
+				}
+				return -1
+			}
 			if c, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil && c != 0 {
 				return c
 			}
@@ -282,7 +294,7 @@ func (t *translation) add(s source, ref *corev1.ObjectReference, family discover
 func (t *translation) endpoint(id identity, s source) *endpoint {
 	e := &endpoint{identity: id, host: s.host, hostname: s.hostname, zone: s.zone, hints: s.hints, labels: s.labels}
 	ip, err := netip.ParseAddr(s.host)
-	if err != nil || ip.Zone() != "" || s.port > 65535 {
+	if err != nil || ip.Zone() != "" {
 		t.log.Debug("endpoint without an IP address is left out", "service", t.key.namespace+"/"+t.key.service, "host", s.host)
 		return e
 	}
