@@ -133,15 +133,22 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 				c.settle()
 			}
 		}
-		c.get(name1)
+		s := c.get(name1)
+		for _, note := range []string{"c", "d"} {
+			c.apply(podYAML("broken", "10.0.0.13", withoutProxy, annotated("example.org/note", note)), sliceYAML("b", 8989, "10.0.0.13 broken"))
+			c.profile("10.0.0.13:8989").want()
+		}
+		s.Take()
 		c.apply(serverYAML("bad", "{matchExpressions: [{key: app, operator: In}]}", "8990", "opaque"))
 	})
 	for text, want := range map[string]int{
 		"annotation=" + opaque + " pod=ns/name1-1":                       1,
 		"annotation=config.linkerd.io/skip-inbound-ports pod=ns/name1-1": 1,
 		"annotation=" + opaque + " service=ns/name1":                     1,
-		"server=ns/bad":           2,
-		"profile=ns/" + name1Name: 1,
+		"endpoint is left out":                                           1,
+		"address has no profile":                                         1,
+		"server=ns/bad":                                                  2,
+		"profile=ns/" + name1Name:                                        1,
 	} {
 		if n := strings.Count(log.String(), text); n != want {
 			t.Errorf("%q is logged %d times, want %d, in:\n%s", text, n, want, log.String())

@@ -98,7 +98,7 @@ func (s *Server) profileOfInstance(r *state.Reader, name serviceName, port uint3
 		return s.idle(stream)
 	}
 	key := endpointKey{addr: netip.AddrPortFrom(ip.Unmap(), uint16(port))}
-	if behind, err := findBacking(r, key.addr, ""); err != nil || behind.pod != pod || behind.hostPort {
+	if behind, err := findBacking(r, key.addr, ""); err != nil || behind.pod != pod {
 		key.pod = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	}
 	return s.profileOfEndpoint(key, stream)

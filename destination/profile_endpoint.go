@@ -60,9 +60,7 @@ func (p *endpointProfiles) newSet(g *view.Graph) *view.Set[endpointKey, endpoint
 
 // backing is what an address belongs to; zero if nothing is known of it.
 type backing struct {
-	pod *corev1.Pod
-	// hostPort says that the address is the pod's host and a port declared on it.
-	hostPort bool
+	pod      *corev1.Pod
 	workload *workloadv1beta1.ExternalWorkload
 }
 
@@ -84,7 +82,7 @@ func findBacking(r *state.Reader, addr netip.AddrPort, retained types.UID) (back
 		if len(pods) > 1 {
 			err = status.Errorf(codes.FailedPrecondition, "found %d pods with a conflicting host network endpoint %s:%d", len(pods), ip, port)
 		}
-		return backing{pod: pods[0], hostPort: true}, err
+		return backing{pod: pods[0]}, err
 	}
 	all := func(*workloadv1beta1.ExternalWorkload) bool { return true }
 	if workloads := oldestFirst(state.By(r, state.ExternalWorkloads, state.WorkloadsByIPPort, addr.String()), all); len(workloads) > 0 {
@@ -158,7 +156,7 @@ func (p *endpointProfiles) compute(r *view.Reader, key endpointKey, previous *en
 		result.message, err = grpcserver.Encode(profile)
 	}
 	if err != nil {
-		p.log.Error("address has no profile", "address", addr, "error", err)
+		p.log.Warn("address has no profile", "address", addr, "error", err)
 	}
 	return result
 }

@@ -315,7 +315,7 @@ func (t *translation) endpoint(id identity, s source) *endpoint {
 		e.weighted, err = proto.MarshalOptions{Deterministic: true}.Marshal(weighted)
 	}
 	if err != nil {
-		t.log.Error("endpoint is left out", "service", t.key.namespace+"/"+t.key.service, "address", e.addr, "error", err)
+		t.log.Warn("endpoint is left out", "service", t.key.namespace+"/"+t.key.service, "address", e.addr, "error", err)
 		e.weighted = nil
 	}
 	return e
