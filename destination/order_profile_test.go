@@ -33,14 +33,7 @@ func TestOrderDoesNotMatterToProfiles(t *testing.T) {
 			final := map[string]string{}
 			for range rapid.IntRange(1, 40).Draw(rt, "events") {
 				name := rapid.SampledFrom(names).Draw(rt, "object")
-				variants := profileObjects[name]
-				if i := rapid.IntRange(-1, len(variants)-1).Draw(rt, "variant"); i >= 0 {
-					history.put(variants[i])
-					final[name] = variants[i]
-				} else if _, ok := final[name]; ok {
-					history.objects.Remove(name)
-					delete(final, name)
-				}
+				history.objects.Draw(rt, name, profileObjects[name], final)
 				if rapid.IntRange(0, 2).Draw(rt, "settle") > 0 {
 					history.settle()
 				}

@@ -38,18 +38,11 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			}
 			for range rapid.IntRange(1, 40).Draw(rt, "events") {
 				name := rapid.SampledFrom(slices.Sorted(maps.Keys(worldObjects))).Draw(rt, "object")
-				variants := worldObjects[name]
 				target, held := history, final
 				if name[0] != 'N' && name[0] != 'E' && rapid.IntRange(0, 4).Draw(rt, "far") == 0 {
 					target, held = remote, far
 				}
-				if i := rapid.IntRange(-1, len(variants)-1).Draw(rt, "variant"); i >= 0 {
-					target.put(variants[i])
-					held[name] = variants[i]
-				} else if _, ok := held[name]; ok {
-					target.objects.Remove(name)
-					delete(held, name)
-				}
+				target.objects.Draw(rt, name, worldObjects[name], held)
 				if rapid.IntRange(0, 2).Draw(rt, "settle") > 0 {
 					history.settle()
 				}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -27,8 +26,10 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/logs"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
+	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
 
 func TestMain(m *testing.M) {
@@ -246,49 +247,14 @@ func get(t testing.TB, cc *grpc.ClientConn) (grpc.ServerStreamingClient[destinat
 // metric sums the series of name whose labels include all of labels.
 func (f *fixture) metric(name string, labels map[string]string) float64 {
 	f.t.Helper()
-	families, err := f.registry.Gather()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	sum := 0.0
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			if matches(m, labels) {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
-			}
-		}
-	}
+	sum, _ := series.Sum(f.t, f.registry, name, labels)
 	return sum
-}
-
-func matches(m *dto.Metric, labels map[string]string) bool {
-	found := 0
-	for _, l := range m.GetLabel() {
-		if want, ok := labels[l.GetName()]; ok {
-			if l.GetValue() != want {
-				return false
-			}
-			found++
-		}
-	}
-	return found == len(labels)
 }
 
 // eventually waits until check is true.
 func (f *fixture) eventually(what string, check func() bool) {
 	f.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !check() {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("waited in vain for %s; log:\n%s", what, f.log)
-		}
-		<-tick.C
-	}
+	eventually.Holds(f.t, 10*time.Second, what, check, func() string { return "log:\n" + f.log.String() })
 }
 
 // What a proxy does: certificate first, then destination and policy by mutual

@@ -1,7 +1,6 @@
 package crds
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -16,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
@@ -163,8 +162,5 @@ func apply(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 
 func await(t *testing.T, condition func() bool) {
 	t.Helper()
-	if err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 30*time.Second, true,
-		func(context.Context) (bool, error) { return condition(), nil }); err != nil {
-		t.Fatal(err)
-	}
+	eventually.Holds(t, 30*time.Second, "the definition is as it should be", condition, nil)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
@@ -221,16 +222,7 @@ func (a *api) awaitReady(name string) *corev1.Pod {
 
 func (a *api) eventually(condition func() bool, failure func() string) {
 	a.t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			a.t.Fatal(failure())
-		}
-	}
+	eventually.Holds(a.t, 10*time.Second, "the API server holds it", condition, failure)
 }
 
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/logs"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
@@ -65,16 +66,9 @@ func (b *bench) write(name, content string) {
 
 func (b *bench) eventually(what string, is func() bool) {
 	b.t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			b.t.Fatalf("never: %s\nrequests:\n%s\nstatus: %+v", what, strings.Join(b.api.requests(""), "\n"), b.sync.Status())
-		}
-	}
+	eventually.Holds(b.t, 10*time.Second, what, is, func() string {
+		return fmt.Sprintf("requests:\n%s\nstatus: %+v", strings.Join(b.api.requests(""), "\n"), b.sync.Status())
+	})
 }
 
 func (b *bench) has(keys ...Key) {

@@ -3,6 +3,7 @@ package grpcserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -21,6 +22,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
+	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,18 +106,10 @@ func (f *fixture) hold(_ *inbound.PortSpec, out grpc.ServerStreamingServer[inbou
 	}
 }
 
-// eventually waits until check is true.
-func eventually(t testing.TB, what string, check func() bool) {
+// soon waits until check is true.
+func soon(t testing.TB, what string, check func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !check() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-		<-tick.C
-	}
+	eventually.Holds(t, 10*time.Second, what, check, nil)
 }
 
 func TestEncodedIsShared(t *testing.T) {
@@ -236,7 +231,7 @@ func TestStreamMetrics(t *testing.T) {
 	if _, err := stream.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the message to be counted", func() bool {
+	soon(t, "the message to be counted", func() bool {
 		return value(t, f.registry, "grpc_server_msg_sent_total", "WatchPort") == "1"
 	})
 	for name, want := range map[string]string{"grpc_server_started_total": "1", "grpc_server_msg_received_total": "1", "grpc_server_handled_total": "0"} {
@@ -245,7 +240,7 @@ func TestStreamMetrics(t *testing.T) {
 		}
 	}
 	cancel()
-	eventually(t, "the cancelled stream to be counted", func() bool {
+	soon(t, "the cancelled stream to be counted", func() bool {
 		n, err := testutil.GatherAndCount(f.registry, "grpc_server_handled_total")
 		return err == nil && n == 3 // OK of both methods and CANCELLED
 	})
@@ -256,26 +251,14 @@ func TestStreamMetrics(t *testing.T) {
 	}
 }
 
-// value returns the value of the first series of name with the method.
+// value returns the value of name for a method.
 func value(t testing.TB, g prometheus.Gatherer, name, method string) string {
 	t.Helper()
-	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
+	sum, found := series.Sum(t, g, name, map[string]string{"grpc_method": method})
+	if !found {
+		return "absent"
 	}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if l.GetName() == "grpc_method" && l.GetValue() == method {
-					return strings.TrimSuffix(strings.TrimSuffix(time.Duration(m.GetCounter().GetValue()*float64(time.Second)).String(), "s"), ".0")
-				}
-			}
-		}
-	}
-	return "absent"
+	return fmt.Sprint(sum)
 }
 
 // B16: 300 streams on one connection all get their first message.
@@ -334,7 +317,7 @@ func TestStop(t *testing.T) {
 		{"a client that does not read", 500 * time.Millisecond, func(t *testing.T, f *fixture) func() {
 			r := dialRaw(t, f.addr)
 			r.open(t, 1)
-			eventually(t, "the stream to open", func() bool {
+			soon(t, "the stream to open", func() bool {
 				return value(t, f.registry, "grpc_server_msg_sent_total", "WatchPort") == "1"
 			})
 			return func() { r.close() }

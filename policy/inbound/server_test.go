@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
 
 // served is a cluster whose server is reached over gRPC.
@@ -73,26 +73,16 @@ func (s *served) client() pb.InboundServerPoliciesClient {
 	return pb.NewInboundServerPoliciesClient(conn)
 }
 
-// metric is the value of the series with those labels, or -1.
+// metric is the value of the series with those labels, "name=value", or -1.
 func (s *served) metric(name string, labels ...string) float64 {
 	s.t.Helper()
-	families, err := s.registry.Gather()
-	if err != nil {
-		s.t.Fatal(err)
+	wanted := map[string]string{}
+	for _, label := range labels {
+		name, value, _ := strings.Cut(label, "=")
+		wanted[name] = value
 	}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, series := range family.GetMetric() {
-			var has []string
-			for _, l := range series.GetLabel() {
-				has = append(has, l.GetName()+"="+l.GetValue())
-			}
-			if !slices.ContainsFunc(labels, func(want string) bool { return !slices.Contains(has, want) }) {
-				return series.GetGauge().GetValue() + series.GetCounter().GetValue()
-			}
-		}
+	if sum, found := series.Sum(s.t, s.registry, name, wanted); found {
+		return sum
 	}
 	return -1
 }

@@ -34,14 +34,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			var clients []*client
 			for range rapid.IntRange(1, 40).Draw(rt, "events") {
 				name := rapid.SampledFrom(names).Draw(rt, "object")
-				variants := worldObjects[name]
-				if i := rapid.IntRange(-1, len(variants)-1).Draw(rt, "variant"); i >= 0 {
-					final[name] = variants[i]
-					history.put(variants[i])
-				} else if _, held := final[name]; held {
-					delete(final, name)
-					history.remove(name)
-				}
+				history.objects.Draw(rt, name, worldObjects[name], final)
 				if rapid.IntRange(0, 2).Draw(rt, "settle") > 0 {
 					history.settle()
 				}

@@ -27,6 +27,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
+	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
 
 // cluster is objects with their status, as an API server holds them, and the
@@ -308,19 +309,11 @@ func conditionsText(conditions []metav1.Condition) string {
 	return text
 }
 
-// metric returns the value of a counter or of a histogram's count.
-func (m *member) metric(name string) float64 {
-	families, err := m.registry.Gather()
-	if err != nil {
-		return -1
-	}
-	for _, f := range families {
-		if f.GetName() == name {
-			if h := f.GetMetric()[0].GetHistogram(); h != nil {
-				return float64(h.GetSampleCount())
-			}
-			return f.GetMetric()[0].GetCounter().GetValue()
-		}
+// metric returns the value of a counter or of a histogram's count, -1 without either.
+func (m *member) metric(t testing.TB, name string) float64 {
+	t.Helper()
+	if sum, found := series.Sum(t, m.registry, name, nil); found {
+		return sum
 	}
 	return -1
 }

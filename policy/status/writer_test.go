@@ -16,12 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clienttesting "k8s.io/client-go/testing"
 	"pgregory.net/rapid"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 // running runs members in a bubble and returns what stops one.
@@ -110,7 +110,7 @@ func TestForeignEntryIsNotOverwritten(t *testing.T) {
 		if got, want := c.status("HTTPRoute", "r"), "example.com/x ///gw\n"+serverEntry+isAccepted; got != want {
 			t.Errorf("status %q, want %q", got, want)
 		}
-		if got := m.metric("resource_status_patch_api_errors_total"); got != 1 {
+		if got := m.metric(t, "resource_status_patch_api_errors_total"); got != 1 {
 			t.Errorf("%v patches were refused, want 1", got)
 		}
 	})
@@ -139,7 +139,7 @@ func TestMetrics(t *testing.T) {
 				row.want["patch_enqueues_total"], row.want["patch_dequeues_total"] = 1, 1
 				row.want["patch_drops_total"], row.want["patch_enqueue_overflows_total"] = 0, 0
 				for name, want := range row.want {
-					if got := m.metric("resource_status_" + name); got != want {
+					if got := m.metric(t, "resource_status_"+name); got != want {
 						t.Errorf("%s is %v, want %v", name, got, want)
 					}
 				}
@@ -211,7 +211,7 @@ func TestOneOfTwoWrites(t *testing.T) {
 		defer running(t, b)()
 		c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
 		time.Sleep(time.Minute)
-		patches := func(m *member) float64 { return m.metric("resource_status_patches_total") }
+		patches := func(m *member) float64 { return m.metric(t, "resource_status_patches_total") }
 		if patches(a) != 1 || patches(b) != 0 {
 			t.Fatalf("a wrote %v and b %v, want 1 and 0", patches(a), patches(b))
 		}
@@ -395,11 +395,7 @@ func TestThousandRoutes(t *testing.T) {
 		c.apply(routeDoc("HTTPRoute", fmt.Sprint("r", i), toService, "{name: backend}"))
 	}
 	last := time.Now()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 20*time.Second, true,
-		func(context.Context) (bool, error) { return c.patched() >= 1000, nil })
-	if err != nil {
-		t.Fatalf("%d of 1000 routes have a status after %v", c.patched(), time.Since(last))
-	}
+	eventually.Holds(t, 20*time.Second, "1000 routes have a status", func() bool { return c.patched() >= 1000 }, func() string { return fmt.Sprint(c.patched(), " have") })
 	t.Logf("status of 1000 routes written %v after the last apply, %d patches", time.Since(last), c.patched())
 	if slices.ContainsFunc(m.due(), func(p *patch) bool { return p.kind == &state.HTTPRoutes.KindInfo }) {
 		t.Error("more is due")

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 // patience is how long a run waits for what must happen.
@@ -204,13 +206,7 @@ func (r *Run) Messages() (sum int64) {
 // WaitUntilIdle waits until the server holds no views.
 func (r *Run) WaitUntilIdle() {
 	r.tb.Helper()
-	look := time.NewTicker(time.Millisecond)
-	defer look.Stop()
-	for deadline := time.Now().Add(patience); r.Tell("stat").Views != 0; <-look.C {
-		if time.Now().After(deadline) {
-			r.tb.Fatal("waited in vain until all streams are gone")
-		}
-	}
+	eventually.Holds(r.tb, patience, "all streams are gone", func() bool { return r.Tell("stat").Views == 0 }, nil)
 }
 
 // ReportMemory reports what each of so many streams costs.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
@@ -79,6 +80,18 @@ func (s *Store) Remove(names ...string) {
 		if err := Remove(s.state, name); err != nil {
 			s.t.Fatal(err)
 		}
+	}
+}
+
+// Draw stores an object of that name in one of its variants, or removes it. Held
+// are the objects that there are, by their names.
+func (s *Store) Draw(t *rapid.T, name string, variants []string, held map[string]string) {
+	if i := rapid.IntRange(-1, len(variants)-1).Draw(t, "variant"); i >= 0 {
+		held[name] = variants[i]
+		s.Put(variants[i])
+	} else if _, ok := held[name]; ok {
+		delete(held, name)
+		s.Remove(name)
 	}
 }
 
