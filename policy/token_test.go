@@ -23,6 +23,14 @@ func TestParseWorkload(t *testing.T) {
 		{`{"ns":1,"pod":"p"}`, Workload{}},
 		{`{"ns":"ns","pod":"p"} x`, Workload{}},
 		{`{"ns":"ns","pod":"p"`, Workload{}},
+		{"{", Workload{}},
+		{"{bad", Workload{}},
+		{`{"ns"`, Workload{}},
+		{`{"ns":"ns","pod":`, Workload{}},
+		{`{"ns":"ns","pod":{}}`, Workload{}},
+		{`{"ns":"ns","pod":"p","x":`, Workload{}},
+		{`{"ns":"ns","pod":"p","x":tru}`, Workload{}},
+		{`{"ns":"ns" "pod":"p"}`, Workload{}},
 	} {
 		got, err := ParseWorkload(row.token)
 		if got != row.want && err == nil || (err != nil) != (row.want == Workload{}) {

@@ -27,6 +27,9 @@ func TestParsePortSet(t *testing.T) {
 		{name: "D 3.6 range the wrong way round", in: "9-8,1", want: "1", bad: true},
 		{name: "D 3.6 out of range", in: "65536", want: "", bad: true},
 		{name: "D 3.6 bounds", in: "0,65535", want: "0,65535"},
+		{name: "out of order", in: "1000-1001,443,80,79", want: "79-80,443,1000-1001"},
+		{name: "blanks in a range", in: "80 - 81", want: "80-81"},
+		{name: "only a comma", in: ",", bad: true},
 		{name: "overlap", in: "1-5,3-9,10", want: "1-10"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -42,7 +45,7 @@ func TestParsePortSet(t *testing.T) {
 }
 
 func TestPortSetContains(t *testing.T) {
-	set, err := linkerd.ParsePortSet("25,100-200,65535", nil)
+	set, err := linkerd.ParsePortSet("65535,100-200,25", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
