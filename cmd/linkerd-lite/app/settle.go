@@ -2,29 +2,31 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
 
-const (
-	// settleTimeout is how long workloads have to become available.
-	settleTimeout = 10 * time.Second
-	settlePoll    = 20 * time.Millisecond
-)
+// settleTimeout is how long things have to settle.
+const settleTimeout = 10 * time.Second
 
 // settler waits until what was applied has had its effect: workloads are
 // available, slices are written, and our own State has seen both.
+//
+//  1. Each kind of workload is watched until all of the kind are available.
+//  2. Pods, Services and slices are listed once. Each of them must arrive in the
+//     State, and after that an endpoint for each ready pod of a Service.
+//  3. What has not arrived is looked for again whenever the State changes.
 type settler struct {
 	client        kubernetes.Interface
 	state         *state.State
@@ -33,173 +35,125 @@ type settler struct {
 }
 
 func (s *settler) run(ctx context.Context) error {
-	deadline := time.Now().Add(settleTimeout)
-	for {
-		waiting, workload, err := s.waiting(ctx)
-		if err != nil {
-			return err
-		}
-		if waiting == "" {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			s.warn("not settled after %s: %s%s\n", settleTimeout, waiting, s.reason(ctx, workload))
-			return nil
-		}
-		select {
-		case <-time.After(settlePoll):
-		case <-ctx.Done():
-			return nil
-		}
+	settling, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	err := s.settle(settling)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return nil
+	case settling.Err() != nil:
+		s.warn("not settled after %s: %v%s\n", settleTimeout, err, s.reason(ctx, err))
+		return nil
+	default:
+		return fmt.Errorf("waiting for things to settle: %w", err)
 	}
 }
 
-// waiting names something that has not settled, or returns "". If that is a
-// workload it is returned too.
-func (s *settler) waiting(ctx context.Context) (string, metav1.Object, error) {
+// settle waits until all has settled. Its error says what has not, if ctx ends before.
+func (s *settler) settle(ctx context.Context) error {
 	if s.waitWorkloads {
-		if name, workload, err := s.unavailable(ctx); name != "" || err != nil {
-			return name, workload, err
+		for _, kind := range workloadKinds() {
+			source := cache.NewListWatchFromClient(s.client.AppsV1().RESTClient(), kind.resource, metav1.NamespaceAll, fields.Everything())
+			if err := kind.await(ctx, source); err != nil {
+				return err
+			}
 		}
 	}
-	name, err := s.unseen(ctx)
-	return name, nil, err
+	// Subscribed before the lists are made, so that each deletion after them is heard.
+	changes := s.state.Subscribe()
+	defer s.state.Unsubscribe(changes)
+	expected, err := s.expectations(ctx)
+	if err != nil {
+		return err
+	}
+	return s.await(ctx, changes, expected)
 }
 
-// unseen names something that has no slice yet, or that our own State has not
-// seen yet.
-func (s *settler) unseen(ctx context.Context) (string, error) {
-	options := metav1.ListOptions{ResourceVersion: ""}
+// expectation is something that the State must come to hold.
+type expectation struct {
+	// missing says what is not so yet.
+	missing string
+	met     func(r *state.Reader, deleted map[objectName]bool) bool
+}
+
+type objectName struct{ kind, namespace, name string }
+
+// expectations are for what there is now. That a pod or a Service must arrive
+// comes before what is expected of both.
+func (s *settler) expectations(ctx context.Context) ([]expectation, error) {
+	options := metav1.ListOptions{}
 	pods, err := s.client.CoreV1().Pods("").List(ctx, options)
 	if err != nil {
-		return "", fmt.Errorf("waiting for things to settle: %w", err)
+		return nil, err
 	}
 	services, err := s.client.CoreV1().Services("").List(ctx, options)
 	if err != nil {
-		return "", fmt.Errorf("waiting for things to settle: %w", err)
+		return nil, err
 	}
 	slices, err := s.client.DiscoveryV1().EndpointSlices("").List(ctx, options)
 	if err != nil {
-		return "", fmt.Errorf("waiting for things to settle: %w", err)
+		return nil, err
 	}
-	if s.waitWorkloads {
-		if name := unsliced(services.Items, pods.Items, slices.Items); name != "" {
-			return name, nil
-		}
-	}
+	var expected []expectation
 	for i := range pods.Items {
-		if !s.seen("", "Pod", &pods.Items[i]) {
-			return "pod " + name(&pods.Items[i]) + " has not arrived", nil
-		}
+		expected = append(expected, s.arrival("", "Pod", &pods.Items[i]))
 	}
 	for i := range services.Items {
-		if !s.seen("", "Service", &services.Items[i]) {
-			return "Service " + name(&services.Items[i]) + " has not arrived", nil
-		}
+		expected = append(expected, s.arrival("", "Service", &services.Items[i]))
 	}
 	for i := range slices.Items {
-		if !s.seen("discovery.k8s.io", "EndpointSlice", &slices.Items[i]) {
-			return "EndpointSlice " + name(&slices.Items[i]) + " has not arrived", nil
+		expected = append(expected, s.arrival("discovery.k8s.io", "EndpointSlice", &slices.Items[i]))
+	}
+	if s.waitWorkloads {
+		expected = append(expected, endpointsOf(services.Items, pods.Items)...)
+	}
+	return expected, nil
+}
+
+// await waits until all expectations are met, one after the other.
+func (s *settler) await(ctx context.Context, changes *state.Subscription, expected []expectation) error {
+	deleted := map[objectName]bool{}
+	for {
+		r := s.state.Snapshot().Reader()
+		for len(expected) > 0 && expected[0].met(r, deleted) {
+			expected = expected[1:]
+		}
+		if len(expected) == 0 {
+			return nil
+		}
+		news, err := changes.Next(ctx)
+		if err != nil {
+			return errors.New(expected[0].missing)
+		}
+		for _, change := range news {
+			for version := range change.Versions() {
+				o := version.(metav1.Object)
+				deleted[objectName{change.Kind.GVK.Kind, o.GetNamespace(), o.GetName()}] = change.New == nil
+			}
 		}
 	}
-	return "", nil
 }
 
 func name(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
 
-// seen says that the State holds the object's version or a later one.
-func (s *settler) seen(group, kind string, object metav1.Object) bool {
-	version, ok, held := s.state.ResourceVersion(group, kind, object.GetNamespace(), object.GetName())
-	if !held {
-		return true
-	}
-	if !ok {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(version, object.GetResourceVersion())
-	return err != nil || order >= 0
+// arrival expects the object's version or a later one, or that it was deleted since.
+func (s *settler) arrival(group, kind string, object metav1.Object) expectation {
+	return expectation{kind + " " + name(object) + " has not arrived", func(_ *state.Reader, deleted map[objectName]bool) bool {
+		version, ok, held := s.state.ResourceVersion(group, kind, object.GetNamespace(), object.GetName())
+		if !held || deleted[objectName{kind, object.GetNamespace(), object.GetName()}] {
+			return true
+		}
+		if !ok {
+			return false
+		}
+		order, err := resourceversion.CompareResourceVersion(version, object.GetResourceVersion())
+		return err != nil || order >= 0
+	}}
 }
 
-// unavailable names a workload that is not available yet.
-func (s *settler) unavailable(ctx context.Context) (string, metav1.Object, error) {
-	deployments, err := s.client.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", nil, fmt.Errorf("waiting for workloads: %w", err)
-	}
-	for i := range deployments.Items {
-		if d := &deployments.Items[i]; !deploymentAvailable(d) {
-			return "Deployment " + name(d) + " is not available", d, nil
-		}
-	}
-	sets, err := s.client.AppsV1().StatefulSets("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", nil, fmt.Errorf("waiting for workloads: %w", err)
-	}
-	for i := range sets.Items {
-		d := &sets.Items[i]
-		if d.Status.ObservedGeneration < d.Generation || d.Status.ReadyReplicas < replicas(d.Spec.Replicas) {
-			return "StatefulSet " + name(d) + " is not available", d, nil
-		}
-	}
-	daemons, err := s.client.AppsV1().DaemonSets("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", nil, fmt.Errorf("waiting for workloads: %w", err)
-	}
-	for i := range daemons.Items {
-		d := &daemons.Items[i]
-		if d.Status.ObservedGeneration < d.Generation || d.Status.NumberReady < d.Status.DesiredNumberScheduled {
-			return "DaemonSet " + name(d) + " is not available", d, nil
-		}
-	}
-	return "", nil, nil
-}
-
-func deploymentAvailable(d *appsv1.Deployment) bool {
-	want := replicas(d.Spec.Replicas)
-	return d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas >= want && d.Status.AvailableReplicas >= want
-}
-
-// reason says why a workload gets no Pods, if its controller knows: that of
-// Deployments says so in a condition, the others only in events.
-func (s *settler) reason(ctx context.Context, workload metav1.Object) string {
-	if workload == nil {
-		return ""
-	}
-	if d, ok := workload.(*appsv1.Deployment); ok {
-		for _, condition := range d.Status.Conditions {
-			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
-				return ": " + condition.Message
-			}
-		}
-		return ""
-	}
-	events, err := s.client.CoreV1().Events(workload.GetNamespace()).List(ctx, metav1.ListOptions{
-		FieldSelector: fields.Set{"involvedObject.uid": string(workload.GetUID()), "type": corev1.EventTypeWarning}.String(),
-	})
-	if err != nil || len(events.Items) == 0 {
-		return ""
-	}
-	return ": " + events.Items[len(events.Items)-1].Message
-}
-
-func replicas(n *int32) int32 {
-	if n == nil {
-		return 1
-	}
-	return *n
-}
-
-// unsliced names a Service that lacks a slice entry for a ready pod.
-func unsliced(services []corev1.Service, pods []corev1.Pod, slices []discoveryv1.EndpointSlice) string {
-	type target struct{ namespace, service, pod string }
-	written := map[target]bool{}
-	for _, slice := range slices {
-		for _, endpoint := range slice.Endpoints {
-			if endpoint.TargetRef != nil && (endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready) {
-				written[target{slice.Namespace, slice.Labels[discoveryv1.LabelServiceName], endpoint.TargetRef.Name}] = true
-			}
-		}
-	}
+// endpointsOf expects that Services have their ready pods, as long as both exist.
+func endpointsOf(services []corev1.Service, pods []corev1.Pod) []expectation {
+	var expected []expectation
 	for i := range services {
 		service := &services[i]
 		if len(service.Spec.Selector) == 0 || service.Spec.Type == corev1.ServiceTypeExternalName {
@@ -208,13 +162,45 @@ func unsliced(services []corev1.Service, pods []corev1.Pod, slices []discoveryv1
 		selector := labels.SelectorFromValidatedSet(service.Spec.Selector)
 		for j := range pods {
 			pod := &pods[j]
-			if pod.Namespace == service.Namespace && podReady(pod) && selector.Matches(labels.Set(pod.Labels)) &&
-				!written[target{service.Namespace, service.Name, pod.Name}] {
-				return "Service " + name(service) + " has no endpoint for pod " + pod.Name
+			if pod.Namespace != service.Namespace || !podReady(pod) || !selector.Matches(labels.Set(pod.Labels)) {
+				continue
+			}
+			expected = append(expected, expectation{
+				"Service " + name(service) + " has no endpoint for pod " + pod.Name,
+				func(r *state.Reader, _ map[objectName]bool) bool {
+					_, podExists := state.Get(r, state.Pods, pod.Namespace, pod.Name)
+					_, serviceExists := state.Get(r, state.Services, service.Namespace, service.Name)
+					return !podExists || !serviceExists || hasEndpoint(r, service, pod.Name)
+				},
+			})
+		}
+	}
+	return expected
+}
+
+// hasEndpoint says whether the Service has an endpoint for the pod, in a slice
+// or where Endpoints are read instead of slices.
+func hasEndpoint(r *state.Reader, service *corev1.Service, pod string) bool {
+	for slice := range state.By(r, state.EndpointSlices, state.SlicesByService, name(service)) {
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.TargetRef != nil && endpoint.TargetRef.Name == pod && (endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready) {
+				return true
 			}
 		}
 	}
-	return ""
+	//lint:ignore SA1019 the mode is about them
+	endpoints, ok := state.Get(r, state.Endpoints, service.Namespace, service.Name)
+	if !ok {
+		return false
+	}
+	for _, subset := range endpoints.Subsets {
+		for _, address := range subset.Addresses {
+			if address.TargetRef != nil && address.TargetRef.Name == pod {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func podReady(pod *corev1.Pod) bool {
@@ -227,4 +213,23 @@ func podReady(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// reason says why a workload gets no Pods, if its controller knows: that of
+// Deployments says so in a condition, the others only in events.
+func (s *settler) reason(ctx context.Context, err error) string {
+	var missing *unavailable
+	if !errors.As(err, &missing) {
+		return ""
+	}
+	if message := missing.replicaFailure(); message != "" {
+		return ": " + message
+	}
+	events, err := s.client.CoreV1().Events(missing.object.GetNamespace()).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.Set{"involvedObject.uid": string(missing.object.GetUID()), "type": corev1.EventTypeWarning}.String(),
+	})
+	if err != nil || len(events.Items) == 0 {
+		return ""
+	}
+	return ": " + events.Items[len(events.Items)-1].Message
 }
