@@ -87,6 +87,12 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 	o.Etcd.StorageConfig.HealthcheckTimeout = 2 * time.Second
 	o.Etcd.StorageConfig.ReadycheckTimeout = 2 * time.Second
 
+	// The objects of each kind would be counted at once and every minute, for
+	// metrics that nobody reads. Kubernetes makes a storage of service accounts and
+	// closes it at once in favour of another: a count that was under way went on
+	// trying the closed client for 3 s and logged each of 100 attempts.
+	o.Etcd.StorageConfig.CountMetricPollPeriod = 0
+
 	// A cache of every kind, with its own goroutines and connections, is made for
 	// thousands of clients. Here lists and watches go to etcd, which is next door.
 	o.Etcd.EnableWatchCache = false
