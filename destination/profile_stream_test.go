@@ -137,6 +137,12 @@ func TestProfileStreams(t *testing.T) {
 			{apply: []string{podYAML("name1-1", "10.0.0.12", withoutProxy)}},
 			{apply: []string{podYAML("name1-1", "10.0.0.12")}},
 		}},
+		{name: "D135 a conflict that arises later", path: pod1At, before: web, steps: []step{
+			{want: []string{pod1At + " name1-1"}},
+			{apply: []string{podYAML("a-twin", "10.0.0.12")}},
+			{apply: []string{podYAML("name1-1", "10.0.0.12", annotated(opaque, "8989"))}, want: []string{pod1At + " name1-1 *"}},
+			{remove: []string{"Pod/ns/name1-1"}, want: []string{pod1At + " a-twin"}},
+		}},
 		{name: "D138 a port that the Pod does not declare", path: "10.0.0.12:9999", before: web, steps: []step{
 			{want: []string{"10.0.0.12:9999 name1-1"}},
 			{apply: []string{podYAML("name1-1", "10.0.0.12", notRunning(corev1.PodFailed))}, want: []string{"10.0.0.12:9999"}},

@@ -370,6 +370,7 @@ func TestGetProfileErrors(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{
 			{Hostname: new("vm-0"), Addresses: []string{"10.0.0.14"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}},
 			{Hostname: new("lost"), Addresses: []string{"10.0.0.15"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "lost"}},
+			{Hostname: new("vm-1"), Addresses: []string{"192.0.2.50"}, TargetRef: &corev1.ObjectReference{Kind: "ExternalWorkload", Namespace: "ns", Name: "vm-1"}},
 			{Addresses: []string{"10.0.0.16"}},
 		},
 	})
@@ -386,6 +387,7 @@ func TestGetProfileErrors(t *testing.T) {
 		{"D 2.2 workloads", "192.0.2.50:80", `FailedPrecondition: found 2 externalworkloads with a conflicting ip 192.0.2.50:80`},
 		{"D121", "zzz.sts.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/sts for hostname zzz`},
 		{"D122", "vm-0.sts.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/sts for hostname vm-0`},
+		{"D122 ExternalWorkload", "vm-1.sts.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/sts for hostname vm-1`},
 		{"B24", "10-244-0-11.web.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/web for hostname 10-244-0-11`},
 		{"D 2.2 pod not known", "lost.sts.ns.svc.cluster.local:80", `Unknown: pod "lost" not found`},
 	} {
