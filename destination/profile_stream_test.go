@@ -197,6 +197,21 @@ func sidecarWithAdminPort(pod *corev1.Pod) {
 	pod.Spec.InitContainers, pod.Spec.Containers = []corev1.Container{proxy}, pod.Spec.Containers[:1]
 }
 
+// D 2.4: a Pod in the place of one that looked the same stays until it is gone, too.
+func TestSuccessorThatIsBeingDeleted(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		s := c.profile(pod1At)
+		s.want(pod1At + " name1-1")
+		c.objects.Remove("Pod/ns/name1-1")
+		c.apply(podYAML("name1-1", "10.0.0.12"))
+		c.apply(podYAML("name1-1", "10.0.0.12", beingDeleted))
+		s.want()
+		c.remove("Pod/ns/name1-1")
+		s.want(pod1At)
+	})
+}
+
 // D112: a stream that opens while a bad ServiceProfile is in force hears
 // nothing, whatever other streams have been sent before.
 func TestBadProfileIsSilentForNewStreams(t *testing.T) {
