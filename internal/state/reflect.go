@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,6 +74,8 @@ type sink struct {
 	info  *KindInfo
 	// absent is true while the kind is known not to be served.
 	absent bool
+	// rejected are the objects that do not decode, and why.
+	rejected map[string]string
 }
 
 var _ cache.ReflectorStore = (*sink)(nil)
@@ -92,6 +95,7 @@ func (k *sink) store(obj any) error {
 		k.reject(key, err)
 		return nil
 	}
+	delete(k.rejected, key)
 	k.state.put(k.info.id, key, typed)
 	return nil
 }
@@ -106,6 +110,7 @@ func (k *sink) Delete(obj any) error {
 	}
 	k.state.watches.event("Delete", k.info)
 	// By name, so that a version that does not decode cannot keep an older one alive.
+	delete(k.rejected, keyOf(accessor))
 	k.state.put(k.info.id, keyOf(accessor), nil)
 	return nil
 }
@@ -134,6 +139,7 @@ func (k *sink) replaceAll(list []any) bool {
 		}
 		objs[key] = typed
 	}
+	maps.DeleteFunc(k.rejected, func(key, _ string) bool { _, ok := keep[key]; return !ok })
 	k.state.publish(k.state.tables[k.info.id].replace(objs, keep))
 	k.state.markSynced(k.info.id)
 	first := list == nil && !k.absent
@@ -141,7 +147,16 @@ func (k *sink) replaceAll(list []any) bool {
 	return first
 }
 
+// reject says why an object does not decode: once, and not with every change of
+// a status that others write (B69).
 func (k *sink) reject(key string, err error) {
+	if k.rejected[key] == err.Error() {
+		return
+	}
+	if k.rejected == nil {
+		k.rejected = map[string]string{}
+	}
+	k.rejected[key] = err.Error()
 	k.state.config.Log.Warn("object does not decode; its last valid version stays in force",
 		"kind", k.info.GVK.Kind, "group", k.info.GVK.Group, "object", key, "error", err)
 }

@@ -95,6 +95,37 @@ func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
 	}
 }
 
+// B69: what does not decode is noted once, however often its status changes or
+// it is listed, and again when something else is wrong or it was well meanwhile.
+func TestUndecodableObjectIsNotedOnce(t *testing.T) {
+	var log bytes.Buffer
+	_, k := newLoggingServerSink(t, slog.New(slog.NewTextHandler(&log, nil)))
+	bad, worse := map[string]any{"not": "a port"}, int64(0)
+	for i, step := range []struct {
+		do       func() error
+		warnings int
+	}{
+		{func() error { return k.Replace([]any{server("a", "1", bad)}, "1") }, 1},
+		{func() error { return k.Update(server("a", "2", bad)) }, 1},
+		{func() error { return k.Add(server("b", "3", bad)) }, 2},
+		{func() error { return k.Replace([]any{server("a", "2", bad), server("b", "3", bad)}, "3") }, 2},
+		{func() error { return k.Update(server("a", "4", worse)) }, 3},
+		{func() error { return k.Update(server("a", "5", int64(1))) }, 3},
+		{func() error { return k.Update(server("a", "6", worse)) }, 4},
+		{func() error { return k.Delete(server("a", "7", worse)) }, 4},
+		{func() error { return k.Add(server("a", "8", worse)) }, 5},
+		{func() error { return k.Replace([]any{server("b", "3", bad)}, "9") }, 5},
+		{func() error { return k.Add(server("a", "10", worse)) }, 6},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "level=WARN"); got != step.warnings {
+			t.Errorf("after step %d: %d warnings, want %d:\n%s", i, got, step.warnings, log.String())
+		}
+	}
+}
+
 // B32, policy-inbound 2.3: a list of what is known already changes nothing, and
 // what an object was is told when a list has something new of it.
 func TestListAgain(t *testing.T) {

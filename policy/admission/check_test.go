@@ -301,7 +301,17 @@ func routeRows() []row {
 		filter(`type: CORS, cors: {allowOrigins: ["*"]}`),
 		"{"+gatewayParent+", rules: [{matches: [{path: {value: relative}}], filters: [{type: CORS}]}]}",
 		match(`method: QUERY`), match(`path: {type: Glob, value: "*"}`), match(`headers: [{name: a, type: Prefix, value: b}]`)))
+	add(routes("http", "B69 next to what is wrong", "", "", nil,
+		match(`queryParams: [{name: a, type: Prefix, value: b}], headers: [{name: "", value: c}]`),
+		filter(`type: RequestRedirect, requestRedirect: {scheme: ftp, statusCode: 99}`), filter(`type: RequestRedirect, requestRedirect: {path: {type: ReplaceRegex}}`),
+		filter(`type: URLRewrite, requestRedirect: {statusCode: 99}, urlRewrite: {path: {type: ReplaceRegex}}`)))
+	add(routes("grpc", "B69 next to what is wrong", "", "", nil,
+		match(`method: {type: Prefix}, headers: [{name: "", value: c}]`), match(`headers: [{name: "", type: Prefix, value: c}]`),
+		filter(`type: CORS, requestHeaderModifier: {remove: [""]}`),
+		"{"+gatewayParent+", rules: [{backendRefs: [{name: a, filters: [{type: CORS}]}]}]}"))
 	add(routes("pol", "B69 is strict here", "spec.rules[0].filters[0].type", "CORS", nil, filter(`type: CORS`)))
+	add(routes("pol", "B69 is strict here, too", "spec.rules[0].filters[0].requestRedirect.scheme", "ftp", nil, filter(`type: RequestRedirect, requestRedirect: {scheme: ftp}`)))
+	add(routes("pol", "undecodable backend timeout", "spec.rules[0].timeouts.backendRequest", "soon", nil, limitsOf(`request: 1s, backendRequest: soon`)))
 	add(routes("pol http grpc tls tcp", "parents of other kinds", "", "", nil, "{parentRefs: [{group: a.b, kind: C, name: d}, {name: e}], "+oneRule+"}"))
 	add(routes("pol http", "parents of other namespaces", "", "", nil, "{parentRefs: [{group: policy.linkerd.io, kind: Server, name: d, namespace: other, port: 80}]}"))
 	return rows
