@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,11 +32,15 @@ type references struct {
 	remote    []string
 }
 
-// readReferences reads the kustomization file path.
+// readReferences reads the kustomization file path. An empty one is an error, as
+// it is for kustomize: it is about to be written.
 func readReferences(path string, data []byte) (references, error) {
 	var k types.Kustomization
 	if err := yaml.Unmarshal(data, &k); err != nil {
 		return references{}, err
+	}
+	if reflect.ValueOf(k).IsZero() {
+		return references{}, fmt.Errorf("%s is empty", path)
 	}
 	refs := references{component: k.Kind == types.ComponentKind}
 	//lint:ignore SA1019 bases are deprecated, and in use

@@ -69,6 +69,9 @@ type file struct {
 	kustomization bool
 	// lastGone is when the path was first missed; zero while it is there.
 	lastGone time.Time
+	// absorbed is since when the kustomization is there as a part of another
+	// one, and no source; zero while it is not.
+	absorbed time.Time
 }
 
 // scanner reads directories again and again, and only what changed.
@@ -144,17 +147,27 @@ func (s *scanner) scan() *scan {
 		add(f, s.readFile(f))
 	}
 	used := s.used(t)
+	parts := map[string]bool{}
 	for _, f := range t.kustomizations {
 		real, err := filepath.EvalSymlinks(filepath.Dir(f.path))
 		if err == nil && used[real] || s.files[f.path].refs.component {
 			// Part of another one, which is built; alone it may not even be valid.
 			s.files[f.path].source = nil
+			parts[f.path] = true
 			continue
 		}
 		add(f, s.buildKustomization(f))
 	}
 	now := s.now()
 	for path, known := range s.files {
+		if parts[path] {
+			if known.absorbed.IsZero() {
+				known.absorbed = now
+			}
+			result.gone[path] = known.absorbed
+			continue
+		}
+		known.absorbed = time.Time{}
 		if result.byPath[path] != nil {
 			known.lastGone = time.Time{}
 			continue
