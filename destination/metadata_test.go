@@ -172,6 +172,8 @@ func TestGetMetadata(t *testing.T) {
 		{name: "D61 default", port: 3306, want: "opaque via:4143" + podTLS},
 		{name: "D62 name", pod: []func(*corev1.Pod){opaquePorts("http,sidecar"), namedPorts}, want: "opaque via:4143" + podTLS},
 		{name: "D62 name in an init container", pod: []func(*corev1.Pod){opaquePorts("http,sidecar"), namedPorts}, port: 8990, want: "opaque via:4143" + podTLS},
+		{name: "D 3.6 an empty item names no port", pod: []func(*corev1.Pod){opaquePorts("1,,2"), func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Name = "" }}, want: "h2" + podTLS},
+		{name: "D 3.6 an empty item names no port of a workload", objects: []string{strings.Replace(workloadYAML("vm", "10.0.0.12", ", annotations: {config.linkerd.io/opaque-ports: '1,,2'}"), "{name: http, port", "{port", 1), vmSlice}, want: "h2 uri:spiffe://root/vm sni:vm.local"},
 		{name: "D 3.6 of two ports with one name the last", pod: []func(*corev1.Pod){opaquePorts("http"), bothNamed}, want: "opaque via:4143" + podTLS},
 		{name: "D 3.6 of two ports with one name not the first", pod: []func(*corev1.Pod){opaquePorts("http"), bothNamed}, port: 8990, want: "h2" + podTLS},
 		{name: "B29 spaces and ranges", pod: []func(*corev1.Pod){opaquePorts("121, 8000-8999, x")}, want: "opaque via:4143" + podTLS},

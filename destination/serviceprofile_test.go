@@ -232,7 +232,7 @@ func TestServiceOpaquePorts(t *testing.T) {
 	annotated := func(version, ports string) *corev1.Service {
 		return &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", ResourceVersion: version, Annotations: map[string]string{linkerd.OpaquePortsAnnotation: ports}},
-			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "mysql", Port: 4242}}},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "mysql", Port: 4242}, {Port: 4244}}},
 		}
 	}
 	for _, test := range []struct {
@@ -245,6 +245,7 @@ func TestServiceOpaquePorts(t *testing.T) {
 		{"D103 another port", 4243, annotated("1", "4242"), false},
 		{"B29 by name", 4242, annotated("1", "mysql"), true},
 		{"B29 bad item is skipped", 4242, annotated("1", "nonsense, 4242"), true},
+		{"D 3.6 an empty item names no port", 4244, annotated("1", "1,,2"), false},
 		{"D105 default port", 3306, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}, true},
 		{"D105 empty annotation", 3306, annotated("1", ""), false},
 		{"D101, D108 no Service", 3306, nil, true},
