@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // hashAnnotation holds a digest of the built-in definition that an object was made from. It tells whether a later
@@ -37,7 +37,7 @@ func Builtin(gatewayAPI bool) ([]*apiextensionsv1.CustomResourceDefinition, erro
 			return nil, err
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict(data, crd); err != nil {
+		if err := json.Unmarshal(data, crd); err != nil {
 			return nil, fmt.Errorf("parse %s: %w", name, err)
 		}
 		sum := sha256.Sum256(data)
