@@ -171,3 +171,13 @@ func first(checks ...func() *Problem) *Problem {
 	}
 	return nil
 }
+
+// each returns the first problem that an item of the list at a path has.
+func each[T any](at *field.Path, items []T, check func(at *field.Path, item T) *Problem) *Problem {
+	for i, item := range items {
+		if p := check(at.Index(i), item); p != nil {
+			return p
+		}
+	}
+	return nil
+}

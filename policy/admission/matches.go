@@ -123,12 +123,7 @@ func checkHeaders(at *field.Path, modifier *gatewayv1.HTTPHeaderFilter) *Problem
 			}
 		}
 	}
-	for i, name := range modifier.Remove {
-		if p := checkHeaderName(at.Child("remove").Index(i), name); p != nil {
-			return p
-		}
-	}
-	return nil
+	return each(at.Child("remove"), modifier.Remove, checkHeaderName)
 }
 
 func checkRedirect(at *field.Path, redirect *gatewayv1.HTTPRequestRedirectFilter) *Problem {

@@ -13,6 +13,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 )
 
+func rules() *field.Path { return spec().Child("rules") }
+
 func checkPolicyHTTPRoute(o *object) *Problem {
 	var route gatewayv1.HTTPRouteSpec
 	if p := o.decode(&route); p != nil {
@@ -28,12 +30,9 @@ func checkPolicyHTTPRoute(o *object) *Problem {
 		func() *Problem { return checkParents(o, route.ParentRefs, o.options.HTTPAnnotations) },
 		func() *Problem { return checkHTTPRules(&route, true) },
 		func() *Problem {
-			for i, rule := range route.Rules {
-				if p := checkTimeouts(spec().Child("rules").Index(i).Child("timeouts"), rule.Timeouts); p != nil {
-					return p
-				}
-			}
-			return nil
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
+				return checkTimeouts(at.Child("timeouts"), rule.Timeouts)
+			})
 		},
 	)
 }
@@ -48,33 +47,24 @@ func checkHTTPRoute(o *object) *Problem {
 		func() *Problem { return checkParents(o, route.ParentRefs, o.options.HTTPAnnotations) },
 		func() *Problem { return checkHTTPRules(&route, false) },
 		func() *Problem {
-			for i, rule := range route.Rules {
-				for j, backend := range rule.BackendRefs {
-					if p := checkBackend(spec().Child("rules").Index(i).Child("backendRefs").Index(j), backend.BackendObjectReference); p != nil {
-						return p
-					}
-				}
-			}
-			return nil
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
+				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.HTTPBackendRef) *Problem {
+					return checkBackend(at, backend.BackendObjectReference)
+				})
+			})
 		},
 	)
 }
 
 func checkHTTPRules(route *gatewayv1.HTTPRouteSpec, own bool) *Problem {
-	for i, rule := range route.Rules {
-		at := spec().Child("rules").Index(i)
-		for j, match := range rule.Matches {
-			if p := checkHTTPMatch(at.Child("matches").Index(j), match); p != nil {
-				return p
-			}
+	return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
+		if p := each(at.Child("matches"), rule.Matches, checkHTTPMatch); p != nil {
+			return p
 		}
-		for j, filter := range rule.Filters {
-			if p := checkHTTPFilter(at.Child("filters").Index(j), filter, own); p != nil {
-				return p
-			}
-		}
-	}
-	return nil
+		return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.HTTPRouteFilter) *Problem {
+			return checkHTTPFilter(at, filter, own)
+		})
+	})
 }
 
 func checkGRPCRoute(o *object) *Problem {
@@ -85,35 +75,26 @@ func checkGRPCRoute(o *object) *Problem {
 	return first(
 		func() *Problem { return undecodable(gateway.CheckGRPC(route.Rules)) },
 		func() *Problem { return checkParents(o, route.ParentRefs, o.options.GRPCAnnotations) },
+		func() *Problem { return each(rules(), route.Rules, checkGRPCRule) },
 		func() *Problem {
-			for i, rule := range route.Rules {
-				at := spec().Child("rules").Index(i)
-				for j, match := range rule.Matches {
-					if p := checkGRPCMatch(at.Child("matches").Index(j), match); p != nil {
-						return p
-					}
-				}
-				for j, filter := range rule.Filters {
-					if p := checkHTTPFilter(at.Child("filters").Index(j), gatewayv1.HTTPRouteFilter{
-						RequestHeaderModifier: filter.RequestHeaderModifier, ResponseHeaderModifier: filter.ResponseHeaderModifier,
-					}, false); p != nil {
-						return p
-					}
-				}
-			}
-			return nil
-		},
-		func() *Problem {
-			for i, rule := range route.Rules {
-				for j, backend := range rule.BackendRefs {
-					if p := checkBackend(spec().Child("rules").Index(i).Child("backendRefs").Index(j), backend.BackendObjectReference); p != nil {
-						return p
-					}
-				}
-			}
-			return nil
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
+				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.GRPCBackendRef) *Problem {
+					return checkBackend(at, backend.BackendObjectReference)
+				})
+			})
 		},
 	)
+}
+
+func checkGRPCRule(at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
+	if p := each(at.Child("matches"), rule.Matches, checkGRPCMatch); p != nil {
+		return p
+	}
+	return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.GRPCRouteFilter) *Problem {
+		return checkHTTPFilter(at, gatewayv1.HTTPRouteFilter{
+			RequestHeaderModifier: filter.RequestHeaderModifier, ResponseHeaderModifier: filter.ResponseHeaderModifier,
+		}, false)
+	})
 }
 
 func checkTLSRoute(o *object) *Problem {
@@ -138,9 +119,9 @@ func checkTCPRoute(o *object) *Problem {
 	return checkSingleRule(len(route.Rules))
 }
 
-func checkSingleRule(rules int) *Problem {
-	if rules != 1 {
-		return problem(spec().Child("rules"), "there must be a single rule, not %d", rules)
+func checkSingleRule(count int) *Problem {
+	if count != 1 {
+		return problem(rules(), "there must be a single rule, not %d", count)
 	}
 	return nil
 }
