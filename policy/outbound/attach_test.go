@@ -77,6 +77,57 @@ func TestProducersAndConsumers(t *testing.T) {
 	}
 }
 
+// Routes for the global EgressNetwork: those of its own namespace are for all,
+// those of a client's namespace for that, and backends without a namespace are
+// in the EgressNetwork's (P192).
+func TestRoutesForTheGlobalEgressNetwork(t *testing.T) {
+	const global = "group: policy.linkerd.io, kind: EgressNetwork, name: global"
+	for _, v := range allVariants {
+		t.Run(v.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				protocol := strings.Fields(v.line(""))[0]
+				routes := func(namespace string) string {
+					var names []string
+					for _, line := range strings.Split(c.get(namespace, "1.1.1.1:443"), "\n") {
+						if strings.HasPrefix(line, protocol+" ") && strings.Contains(line, v.kind) {
+							names = append(names, strings.Fields(line)[2])
+						}
+					}
+					return strings.Join(names, " ")
+				}
+				c.apply(egressOf("linkerd-egress", "global", "Deny", ""))
+				client := c.watch("client", "1.1.1.1:443")
+				client.Take()
+				c.apply(v.route(routeDoc{namespace: "client", name: "theirs", parents: []string{global + ", namespace: linkerd-egress, port: 443"},
+					rules: "[{backendRefs: [{" + global + "}, {name: web, port: 1}]}]"}))
+				if messages := client.Take(); len(messages) != 1 {
+					t.Errorf("%d messages", len(messages))
+				}
+				want := "-> random 1 x EgressNetwork linkerd-egress/global:443 at 1.1.1.1:443, 1 x Service linkerd-egress/web:1 invalid" + v.failure("Service not found web")
+				if got := c.get("client", "1.1.1.1:443"); !strings.Contains(got, want) {
+					t.Errorf("%s lacks\n%s", got, want)
+				}
+				wantText(t, "client/theirs", routes("client"))
+				wantText(t, "", routes("ns"))
+				c.apply(v.route(routeDoc{namespace: "linkerd-egress", name: "all", parents: []string{global + ", port: 443"}}))
+				both := "client/theirs linkerd-egress/all"
+				if v == tcp_ {
+					both = "client/theirs"
+				}
+				wantText(t, both, routes("client"))
+				wantText(t, "linkerd-egress/all", routes("ns"))
+				wantText(t, "linkerd-egress/all", routes("linkerd-egress"))
+				// A network of the client's own has none of these routes.
+				c.apply(egressOf("client", "global", "Deny", ""))
+				if client.End() != "OK" {
+					t.Errorf("%q", client.End())
+				}
+				wantText(t, "", routes("client"))
+			})
+		})
+	}
+}
+
 // A route follows its parent and its status, as one message each.
 func TestRouteChangesParent(t *testing.T) {
 	const toOther = "group: core, kind: Service, name: other, port: 4191"
