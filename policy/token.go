@@ -40,20 +40,20 @@ func parseJSONWorkload(token string) (Workload, error) {
 		if err != nil {
 			return Workload{}, err
 		}
-		switch field {
-		case "ns":
+		switch {
+		case field == "ns":
+			if hasNamespace {
+				return Workload{}, errors.New("ns is given twice")
+			}
 			if workload.Namespace, err = stringValue(decoder); err != nil {
 				return Workload{}, err
 			}
 			hasNamespace = true
-		case "pod", "external_workload":
-			name, err := stringValue(decoder)
-			if err != nil {
+		case !hasName && (field == "pod" || field == "external_workload"):
+			if workload.Name, err = stringValue(decoder); err != nil {
 				return Workload{}, err
 			}
-			if !hasName {
-				workload.External, workload.Name, hasName = field == "external_workload", name, true
-			}
+			workload.External, hasName = field == "external_workload", true
 		default:
 			var ignored json.RawMessage
 			if err := decoder.Decode(&ignored); err != nil {

@@ -178,7 +178,7 @@ func TestAuthorizations(t *testing.T) {
 			if got := c.get(token, 80); got != "NotFound unknown server" || len(c.log.Lines("ns/wl", "ip is missing")) != 1 {
 				t.Errorf("%s, and the log has\n%s", got, c.log)
 			}
-			c.apply(workload("{ip: 192.0.2.1}", "80"))
+			c.apply(workload("{ip: 192.0.2.1}", "80") + "\nstatus: {}")
 			w := c.watch(token, 80)
 			w.want("policy.linkerd.io server/s opaque")
 			c.apply(workload("{}", "81"))

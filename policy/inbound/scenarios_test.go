@@ -123,7 +123,7 @@ func TestPorts(t *testing.T) {
 		"P73 bad tokens": {run: func(t *testing.T, c *cluster) {
 			for _, token := range []string{
 				"foo", ":x", "x:", "", `{"ns":"x"}`, "{bad", `{"pod":"x"}`, `{"ns":"x","pod":1}`, `{"ns":null,"pod":"x"}`,
-				`{"ns":"x","pod":"y"} z`, `{"ns":"x","external_workload":{}}`,
+				`{"ns":"x","pod":"y"} z`, `{"ns":"x","external_workload":{}}`, `{"ns":"x","pod":"y","ns":"x"}`, `{"ns":"x","pod":{}}`,
 			} {
 				want := "InvalidArgument Invalid workload: " + token
 				if got := c.get(token, 1); got != want {
@@ -141,7 +141,7 @@ func TestPorts(t *testing.T) {
 				}
 			}
 			c.apply(pod("pause", "}"), "kind: ExternalWorkload\nmetadata: {namespace: ns, name: wl}\nspec: {meshTLS: {identity: a, serverName: a}}")
-			for _, token := range []string{`{"ns":"ns","pod":"pause","external_workload":"no"}`, `{"external_workload":"wl","ns":"ns","pod":"no"}`} {
+			for _, token := range []string{`{"ns":"ns","pod":"pause","external_workload":"no"}`, `{"ns":"ns","pod":"pause","external_workload":1,"pod":{}}`, `{"external_workload":"wl","ns":"ns","pod":"no"}`} {
 				if got := c.get(token, 1); strings.HasPrefix(got, "NotFound") {
 					t.Errorf("the first kind counts: %s: %s", token, got)
 				}
