@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
 
@@ -297,29 +299,86 @@ func genCluster(tb testing.TB) *rapid.Generator[map[string]string] {
 	})
 }
 
-// Whatever the objects, a port has what the catalogue says (policy-inbound 3 to 9).
+// Whatever the objects, and whatever they were before, a port has what the catalogue says
+// (policy-inbound 3 to 9), for new calls and for streams that saw it all.
 func TestAnswersAreThoseOfTheCatalogue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		drawn := genCluster(t).Draw(rt, "objects")
 		c, want := newCluster(t, DefaultConfig()), oracle{}
-		for _, key := range rapid.Permutation(slices.Sorted(maps.Keys(drawn))).Draw(rt, "order") {
-			c.put(drawn[key])
-			var obj object
-			if err := json.Unmarshal([]byte(drawn[key]), &obj); err != nil {
-				rt.Fatal(err)
-			}
-			want[key] = obj
-		}
-		c.graph.Flush()
-		for _, name := range []string{"a", "b", "c"} {
-			for kind, token := range map[string]string{"Pod": `{"ns":"ns","pod":"` + name + `"}`, "ExternalWorkload": `{"ns":"ns","external_workload":"` + name + `"}`} {
-				for _, port := range []int{80, 81, 82} {
-					got := c.get(token, uint32(port))
-					if want := want.port(kind, name, port); got != strings.TrimSpace(want) {
-						rt.Fatalf("%s %s, port %d:\n%s\nwant\n%s", kind, name, port, got, want)
-					}
+		var watched []watchedPort
+		for _, kind := range []string{"Pod", "ExternalWorkload"} {
+			for _, name := range []string{"a", "b", "c"} {
+				for _, number := range []int{80, 81, 82} {
+					watched = append(watched, c.watched(kind, name, number))
 				}
 			}
 		}
+		check := func() {
+			c.graph.Flush()
+			for _, w := range watched {
+				want := strings.TrimSpace(want.port(w.kind, w.name, w.number))
+				if got := w.newest(); got != want {
+					rt.Fatalf("stream of %s %s, port %d:\n%s\nwant\n%s", w.kind, w.name, w.number, got, want)
+				}
+				if got := c.get(w.token, uint32(w.number)); got != want {
+					rt.Fatalf("%s %s, port %d:\n%s\nwant\n%s", w.kind, w.name, w.number, got, want)
+				}
+			}
+		}
+		for range 2 {
+			drawn := genCluster(t).Draw(rt, "objects")
+			for _, key := range rapid.Permutation(slices.Sorted(maps.Keys(drawn))).Draw(rt, "order") {
+				c.put(drawn[key])
+				var obj object
+				if err := json.Unmarshal([]byte(drawn[key]), &obj); err != nil {
+					rt.Fatal(err)
+				}
+				want[key] = obj
+				if rapid.IntRange(0, 9).Draw(rt, "check") == 0 {
+					check()
+				}
+			}
+			for _, key := range slices.Sorted(maps.Keys(want)) {
+				if _, stays := drawn[key]; !stays {
+					c.objects.Remove(key)
+					delete(want, key)
+				}
+			}
+			check()
+		}
+		for _, w := range watched {
+			w.close()
+		}
 	})
+}
+
+// watchedPort is a port as a stream holds it.
+type watchedPort struct {
+	*port
+	kind, name, token string
+	number            int
+}
+
+func (c *cluster) watched(kind, name string, number int) watchedPort {
+	token := fmt.Sprintf(`{"ns":"ns",%q:%q}`, map[string]string{"Pod": "pod", "ExternalWorkload": "external_workload"}[kind], name)
+	p, err := c.server.open(&pb.PortSpec{Workload: token, Port: uint32(number)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return watchedPort{p, kind, name, token, number}
+}
+
+// newest is what a stream would send next, or end with.
+func (w watchedPort) newest() string {
+	now := w.current()
+	switch {
+	case now.workload() == nil:
+		return "NotFound unknown server"
+	case now.encoded == nil:
+		return "nothing that belongs together"
+	}
+	message := &pb.Server{}
+	if err := proto.Unmarshal(now.encoded.Bytes(), message); err != nil {
+		return err.Error()
+	}
+	return summary(message)
 }
