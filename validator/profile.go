@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	linkerdv1alpha2 "github.com/linkerd-lite/linkerd-lite/internal/apis/linkerd/v1alpha2"
 )
 
 // profile is a ServiceProfile in the shape that Linkerd's validator decodes, where unknown fields are errors. It is not
@@ -70,7 +72,11 @@ type weightedDst struct {
 type weight struct{ resource.Quantity }
 
 func (w *weight) UnmarshalJSON(data []byte) error {
-	if err := w.Quantity.UnmarshalJSON(data); err != nil {
+	err := linkerdv1alpha2.CheckWeight(data)
+	if err == nil {
+		err = w.Quantity.UnmarshalJSON(data)
+	}
+	if err != nil {
 		return fmt.Errorf("json: cannot unmarshal %s into Go struct field profile.spec.dstOverrides.weight of type Quantity: %w", data, err)
 	}
 	return nil

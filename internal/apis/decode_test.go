@@ -49,6 +49,8 @@ func TestDecode(t *testing.T) {
 		{"profile", func() any { return &linkerdv1alpha2.ServiceProfile{} }, `{routes: [{name: a, condition: {any: [{method: GET}, {not: {pathRegex: /a}}]}}], dstOverrides: [{authority: a, weight: 500m}, {weight: 1}]}`, true},
 		{"profile with opaque ports", func() any { return &linkerdv1alpha2.ServiceProfile{} }, `{opaquePorts: ["3306"]}`, true},
 		{"profile with opaque ports as map", func() any { return &linkerdv1alpha2.ServiceProfile{} }, `{opaquePorts: {3306: {}}}`, true},
+		{"profile with a weight of many digits as text", func() any { return &linkerdv1alpha2.ServiceProfile{} }, `{dstOverrides: [{authority: a, weight: "1E-01000000000"}]}`, false},
+		{"profile with odd weights", func() any { return &linkerdv1alpha2.ServiceProfile{} }, `{dstOverrides: [{weight: 1Ei}, {weight: "1E3"}, {weight: "1e-003"}, {weight: null}]}`, true},
 		{"profile with not as list", func() any { return &linkerdv1alpha2.ServiceProfile{} }, `{routes: [{name: a, condition: {not: [{method: GET}]}}]}`, false},
 		{"profile with negative retries", func() any { return &linkerdv1alpha2.ServiceProfile{} }, `{retryBudget: {minRetriesPerSecond: -5, retryRatio: 0.2, ttl: 10s}}`, false},
 		{"route", func() any { return &policyv1beta3.HTTPRoute{} }, `{parentRefs: [{name: a}], rules: [{timeouts: {request: 10s}}]}`, true},

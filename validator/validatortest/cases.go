@@ -121,6 +121,7 @@ var cases = []Case{
 	{ID: "V69", Spec: `{retryBudget: null}`},
 	{ID: "V70", Spec: `{dstOverrides: [{authority: a.n.svc.cluster.local, weight: 500m}, {authority: "b.n.svc.cluster.local:80", weight: 1}]}`},
 	{ID: "V71", Spec: `{dstOverrides: [{authority: a, weight: abc}]}`, Field: "spec.dstOverrides.weight", Message: "abc"},
+	{ID: "V71 an exponent that would take hours", Spec: `{dstOverrides: [{authority: a, weight: "1e-1000000000"}]}`, Field: "spec.dstOverrides.weight", Message: "too long"},
 	{ID: "V72", Spec: `{dstOverrides: [{authority: a, weight: -1}, {weight: 1}, {authority: a}]}`},
 	{ID: "V72 null", Spec: `{dstOverrides: [null]}`, Schema: "spec.dstOverrides[0]"},
 	{ID: "V73 text", Spec: `{opaquePorts: ["3306"]}`, Field: "spec.opaquePorts", Message: "wrong type"},

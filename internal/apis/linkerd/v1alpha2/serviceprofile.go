@@ -2,6 +2,8 @@ package v1alpha2
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +42,43 @@ type ServiceProfileSpec struct {
 type WeightedDst struct {
 	Authority string            `json:"authority,omitempty"`
 	Weight    resource.Quantity `json:"weight,omitempty"`
+}
+
+// UnmarshalJSON decodes as usual what passes CheckWeight.
+func (d *WeightedDst) UnmarshalJSON(data []byte) error {
+	type plain WeightedDst
+	var raw struct {
+		Weight json.RawMessage `json:"weight"`
+	}
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return err
+	}
+	if err := CheckWeight(raw.Weight); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, (*plain)(d))
+}
+
+// maxWeight is the length in bytes of the longest text of a weight, maxExponent
+// the number of digits of its exponent.
+const (
+	maxWeight   = 100
+	maxExponent = 3
+)
+
+// CheckWeight refuses weights, in JSON, that a Quantity would compute for
+// minutes and gigabytes, such as 1e-1000000000: it raises 10 to any power. The
+// schema takes them.
+func CheckWeight(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		text = string(data)
+	}
+	_, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	if len(text) > maxWeight || len(strings.TrimLeft(exponent, "+-0")) > maxExponent {
+		return fmt.Errorf("weight %.20s... is too long", text)
+	}
+	return nil
 }
 
 // RetryBudget limits retries to a part of the requests.
