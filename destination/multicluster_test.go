@@ -228,6 +228,39 @@ func TestGetFederatedSharedAddress(t *testing.T) {
 	})
 }
 
+// D 1.15, D69: a member that has an address which cannot be told of does not hold it.
+func TestGetFederatedBrokenAddress(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		east := c.remoteCluster("east", "r.local", bb("10.1.1.1")...)
+		c.apply(podYAML("p", "10.1.1.1", withoutProxy))
+		c.apply(bb("10.1.1.1 p")...)
+		c.apply(fed(localBB + ", " + remoteBB))
+		s := c.get(fedPath)
+		s.want("A 10.1.1.1:8989", "A")
+		east.apply(bb()...)
+		s.want("R 10.1.1.1:8989")
+		east.apply(bb("10.1.1.1")...)
+		s.want("A 10.1.1.1:8989")
+		c.apply(podYAML("p", "10.1.1.1"))
+		s.want("A 10.1.1.1:8989") // the local one takes over
+		c.apply(podYAML("p", "10.1.1.1", withoutProxy))
+		s.want("A 10.1.1.1:8989") // and gives back
+	})
+}
+
+// D 1.5: hints filter local members, also when the client's node moves.
+func TestGetFederatedZones(t *testing.T) {
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.remoteCluster("east", "r.local", bb("10.9.0.1, "+hint("a"), "10.9.0.2, "+hint("b"))...)
+		c.apply(nodeYAML("na", "a"), fed(localBB+", "+remoteBB))
+		c.apply(bb("10.0.0.1, "+hint("a"), "10.0.0.2, "+hint("b"))...)
+		s := c.get(fedPath, "na")
+		s.want("A 10.9.0.1:8989 10.9.0.2:8989", "A 10.0.0.1:8989")
+		c.apply(nodeYAML("na", "b"))
+		s.want("A 10.0.0.2:8989", "R 10.0.0.1:8989")
+	})
+}
+
 func TestGetFederatedInstances(t *testing.T) {
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.remoteCluster("east", "r.local", bb("10.9.0.1, hostname: pod-0", "10.9.0.2, hostname: pod-1")...)

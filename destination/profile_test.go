@@ -186,6 +186,8 @@ func TestEndpointProfiles(t *testing.T) {
 		{"D 2.1 IPv4-mapped address", meshedPod, "", "[::ffff:10.0.0.12]:8989", weightedPod(v4(ip12, "8989"), h2), false},
 		{"D119 secondary address", meshedPod, "", "[2001:db8::12]:8989",
 			weightedPod(`{"ip": {"ipv6": {"first": "2306139568115548160", "last": "18"}}, "port": 8989}`, h2), false},
+		{"D119 another spelling of the address", varied(meshedPod, "2001:db8::12", "2001:DB8:0:0::12"), "", "[2001:db8:0::0:12]:8989",
+			weightedPod(`{"ip": {"ipv6": {"first": "2306139568115548160", "last": "18"}}, "port": 8989}`, h2), false},
 		{"D123 pending pod", varied(meshedPod, "Running", "Pending"), "", "10.0.0.12:4191", bare(ip12, "4191"), false},
 		{"D124, B25 not ready", meshedPod + "  ", "", "10.0.0.12:8989", weightedPod(v4(ip12, "8989"), h2), false},
 		{"D125 unknown address", meshedPod, "", "10.0.0.99:80", bare(ip99, "80"), false},
