@@ -162,6 +162,11 @@ func TestGetSlices(t *testing.T) {
 			{want: []string{"A 10.0.0.12:8989"}},
 			{remove: []string{"Pod/ns/b"}, want: []string{"R 10.0.0.12:8989"}},
 		}},
+		{name: "D31 the first owner that is a Service", before: web, steps: []step{
+			{},
+			{apply: []string{strings.Replace(owned, "[{kind: Service, name: name1}]", "[{kind: Deployment, name: name1}]", 1)}},
+			{apply: []string{strings.Replace(owned, "[{kind: Service, name: name1}]", "[{kind: Deployment, name: other}, {kind: Service}, {kind: Service, name: name1}]", 1)}, want: []string{"A 10.0.0.20:8989"}},
+		}},
 		{name: "D31", before: web, steps: []step{{}, {apply: []string{owned}, want: []string{"A 10.0.0.20:8989"}}, {apply: []string{orphan}, want: []string{"R 10.0.0.20:8989"}}}},
 		{name: "D34", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}}}},
 		{name: "D35, D36 a change that shows is sent at once", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1")), steps: []step{
