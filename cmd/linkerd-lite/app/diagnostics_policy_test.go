@@ -47,6 +47,7 @@ func (cannedPolicy) Get(_ context.Context, spec *outbound.TrafficSpec) (*outboun
 const (
 	cannedForward  = `{"metadata": {"resource": {"group": "policy.linkerd.io", "kind": "EgressNetwork", "namespace": "ns", "name": "all", "port": 443}}, "forward": {"addr": {"ip": {"ipv4": 16843009}, "port": 443}, "weight": 1}}`
 	cannedBalancer = `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "web", "port": 80}}, "balancer": {"penaltyPeakEwma": {"penalty": "5s"}}}`
+	cannedPlain    = `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "web", "port": 80}}, "balancer": {"peakEwma": {}}}`
 	cannedMissing  = `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "gone", "port": 81}}}`
 )
 
@@ -76,6 +77,24 @@ var cannedPolicies = map[string]string{
 		"routes": [{"metadata": {"resource": {"group": "gateway.networking.k8s.io", "kind": "GRPCRoute", "namespace": "ns", "name": "none"}}}, {"metadata": {"resource": {"group": "gateway.networking.k8s.io", "kind": "GRPCRoute", "namespace": "ns", "name": "r"}}, "rules": [
 			{"retry": {"maxRetries": 1, "timeout": "0.3s", "conditions": {"internal": true}}, "matches": [{"rpc": {"service": "s", "method": "m"}}],
 			 "backends": {"firstAvailable": {"backends": [{"backend": ` + cannedMissing + `, "filters": [{"failureInjector": {"code": 500, "message": "no"}}]}]}}}]}]}}}`,
+	"h1.ns.svc:80": `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "h1", "port": 80}}, "protocol": {"http1": {
+		"failureAccrual": {"consecutiveFailures": {"maxFailures": 1, "backoff": {"minBackoff": "1s", "maxBackoff": "2s"}}},
+		"routes": [{"metadata": {"resource": {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "ns", "name": "none"}}}, {"metadata": {"default": "http"}, "hosts": [{"exact": "a"}, {"exact": "b"}], "rules": [
+			{"matches": [{"path": {"exact": "/a"}}, {"queryParams": [{"name": "q", "regex": "v+"}], "headers": [{"name": "h", "regex": "w+"}]}, {}], "timeouts": {"response": "5s"}, "retry": {"maxRetries": 2, "conditions": {}},
+			 "filters": [{"redirect": {"status": 301, "path": {"prefix": "/p/"}}}], "backends": {"firstAvailable": {"backends": [{"backend": ` + cannedPlain + `}]}}}]}]}}}`,
+	"h2.ns.svc:80": `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "h2", "port": 80}}, "protocol": {"http2": {
+		"failureAccrual": {"consecutiveFailures": {"maxFailures": 2, "backoff": {"minBackoff": "1s", "maxBackoff": "2s"}}},
+		"routes": [{"metadata": {"default": "http"}, "rules": [{"backends": {"firstAvailable": {"backends": [{"backend": ` + cannedPlain + `}]}}}]}]}}}`,
+	"g2.ns.svc:80": `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "g2", "port": 80}}, "protocol": {"grpc": {
+		"routes": [{"metadata": {"resource": {"group": "gateway.networking.k8s.io", "kind": "GRPCRoute", "namespace": "ns", "name": "r"}}, "rules": [
+			{"retry": {"maxRetries": 1, "conditions": {"cancelled": true, "deadineExceeded": true, "resourceExhausted": true, "unavailable": true}}, "timeouts": {"idle": "1s"}, "matches": [{"rpc": {"method": "m"}}, {"rpc": {}, "headers": [{"name": "a", "exact": "Yg=="}, {"name": "c", "exact": "ZA=="}]}],
+			 "backends": {"firstAvailable": {"backends": [{"backend": ` + cannedPlain + `}]}}},
+			{"retry": {"maxRetries": 3, "conditions": {}}, "backends": {"firstAvailable": {"backends": [{"backend": ` + cannedPlain + `}]}}},
+			{"backends": {"firstAvailable": {"backends": [{"backend": ` + cannedPlain + `}]}}}]}]}}}`,
+	"tcp.ns.svc:80": `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "tcp", "port": 80}}, "protocol": {"opaque": {
+		"routes": [{"metadata": {"resource": {"group": "gateway.networking.k8s.io", "kind": "TCPRoute", "namespace": "ns", "name": "r"}}, "rules": [{"backends": {"randomAvailable": {"backends": [{"weight": 1, "backend": {"backend": ` + cannedMissing + `, "filters": [{"invalid": {"message": "no such Service"}}]}}]}}}]}]}}}`,
+	"tls.ns.svc:80": `{"metadata": {"resource": {"group": "core", "kind": "Service", "namespace": "ns", "name": "tls", "port": 80}}, "protocol": {"tls": {
+		"routes": [{"metadata": {"resource": {"group": "gateway.networking.k8s.io", "kind": "TLSRoute", "namespace": "ns", "name": "r"}}, "rules": [{"backends": {"randomAvailable": {"backends": [{"weight": 1, "backend": {"backend": ` + cannedMissing + `, "filters": [{"invalid": {"message": "no such Service"}}]}}]}}}]}]}}}`,
 	"1.1.1.1": `{"metadata": {"resource": {"group": "policy.linkerd.io", "kind": "EgressNetwork", "namespace": "ns", "name": "all", "port": 443}}, "protocol": {"tls": {"routes": [
 		{"metadata": {"resource": {"group": "gateway.networking.k8s.io", "kind": "TLSRoute", "namespace": "ns", "name": "t"}}, "snis": [{"exact": "a.b"}, {"suffix": {"reverseLabels": ["d", "c"]}}], "rules": [{"backends": {"firstAvailable": {"backends": [{"backend": ` + cannedForward + `}]}}}]},
 		{"metadata": {"default": "tls-egress-deny"}, "rules": [{"filters": [{"forbidden": {}}], "backends": {"firstAvailable": {"backends": [{"backend": ` + cannedForward + `}]}}}]}]}}}`,
@@ -155,6 +174,33 @@ PROTOCOL   ROUTE               HOSTS   MATCHES   BACKEND              WEIGHT   S
 grpc       GRPCRoute ns/none   -       nothing   -                    -        -
 grpc       GRPCRoute ns/r      -       s/m       Service ns/gone:81   -        retry on internal, limit 1, 300ms each; fails with 500 no
 `},
+		{name: "HTTP/1", args: []string{"services/h1", "80", "--namespace", "ns", "--output", "table"}, stdout: `outbound policy for Service ns/h1:80, HTTP/1
+an endpoint is out after 1 failures in a row, back after 1s to 2s
+PROTOCOL   ROUTE               HOSTS   MATCHES                    BACKEND             WEIGHT   SETTINGS
+http1      HTTPRoute ns/none   -       nothing                    -                   -        -
+http1      default http        a,b     /a or ?q~v+ h:~w+ or all   Service ns/web:80   -        redirect 301 to */p/*; response timeout 5s; retry, limit 2
+`},
+		{name: "HTTP/2", args: []string{"svc/h2", "80", "-n", "ns", "-o", "table"}, stdout: `outbound policy for Service ns/h2:80, HTTP/2
+an endpoint is out after 2 failures in a row, back after 1s to 2s
+PROTOCOL   ROUTE          HOSTS   MATCHES   BACKEND             WEIGHT   SETTINGS
+http2      default http   -       all       Service ns/web:80   -        -
+`},
+		{name: "gRPC with all conditions, without conditions, without retries", args: []string{"svc/g2", "80", "-n", "ns", "-o", "table"}, stdout: `outbound policy for Service ns/g2:80, gRPC
+PROTOCOL   ROUTE            HOSTS   MATCHES          BACKEND             WEIGHT   SETTINGS
+grpc       GRPCRoute ns/r   -       */m or a:b c:d   Service ns/web:80   -        idle timeout 1s; retry on cancelled,deadline-exceeded,resource-exhausted,unavailable, limit 1
+grpc       GRPCRoute ns/r   -       all              Service ns/web:80   -        retry, limit 3
+grpc       GRPCRoute ns/r   -       all              Service ns/web:80   -        -
+`},
+		{name: "TCP", args: []string{"svc/tcp", "80", "-n", "ns", "-o", "table"}, stdout: `outbound policy for Service ns/tcp:80, opaque
+PROTOCOL   ROUTE           HOSTS   MATCHES   BACKEND              WEIGHT   SETTINGS
+opaque     TCPRoute ns/r   -       all       Service ns/gone:81   1        fails: no such Service
+`},
+		{name: "TLS", args: []string{"svc/tls", "80", "-n", "ns", "-o", "table"}, stdout: `outbound policy for Service ns/tls:80, TLS
+PROTOCOL   ROUTE           HOSTS   MATCHES   BACKEND              WEIGHT   SETTINGS
+tls        TLSRoute ns/r   -       all       Service ns/gone:81   1        fails: no such Service
+`},
+		{name: "no name", args: []string{"svc/", "80"}, fail: `resource "svc/": must be TYPE/NAME`},
+		{name: "no slash but a type", args: []string{"svc", "80"}, fail: `resource "svc": must be TYPE/NAME`},
 		{name: "address", args: []string{"ip/1.1.1.1", "443", "-o", "table"}, stdout: `outbound policy for EgressNetwork ns/all:443, TLS
 PROTOCOL   ROUTE                     HOSTS       MATCHES   BACKEND       WEIGHT   SETTINGS
 tls        TLSRoute ns/t             a.b,*.c.d   all       1.1.1.1:443   -        -
