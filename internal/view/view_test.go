@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -181,5 +182,33 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("Run: %v", err)
+	}
+}
+
+// A view that uses another is computed after it, and once per change, however
+// many of the things it depends on have changed.
+func TestUsingViewsComeLast(t *testing.T) {
+	st := newState(t)
+	g := view.NewGraph(st)
+	same := func(a, b string) bool { return a == b }
+	computed := 0
+	first := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, same)
+	last := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+		computed++
+		return names(r, ns) + "/" + view.Use(r, first, ns)
+	}, same)
+	v := last.Acquire("a")
+	defer v.Release()
+	for i := range 50 {
+		before, earlier := computed, v.Current()
+		pick := strings.Repeat("x", i%7+1)
+		state.Put(st, state.Services, service("a", "s", strconv.Itoa(i+1), map[string]string{"pick": pick}))
+		g.Flush()
+		if want := "s=" + pick + "/s=" + pick; v.Current().Value != want {
+			t.Fatalf("value %q, want %q", v.Current().Value, want)
+		}
+		if computed != before+1 || v.Current().Number != earlier.Number+1 {
+			t.Fatalf("computed %d times, %d new versions", computed-before, v.Current().Number-earlier.Number)
+		}
 	}
 }
