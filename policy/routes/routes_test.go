@@ -79,6 +79,7 @@ func TestGRPCMatches(t *testing.T) {
 func TestExpression(t *testing.T) {
 	for text, good := range map[string]bool{
 		``: true, `/users/[0-9]{2,}/a{3}b{1,4}`: true, `/a\{id\}`: true, `[{}]+`: true, `[]{}]`: true, `[^]{]`: true, `[[:alpha:]{]`: true, `\p{Greek}\x{41}\pL`: true,
+		`^/api/v\d+/[^/]+$`: true, `/(?:a|b)(?i)c`: true, `[\w\-]+[^\]{]`: true, `\/a\/.*\.(png|jpg)$`: true, `[\x{41}-\x{5A}]`: true, `[\p{L}]{2}`: true, `(\.[0-9]{1,3}){3}`: true, `ü\S+`: true,
 		`a}`: true, `(?P<n>a|b)\.\[\\`: true, `\\Q`: true, "a\n.": true, `a{,3}`: true, `[\]{]`: true,
 		`/users/{id}`: false, `a{`: false, `a{}`: false, `a{1,b}`: false, `\Qa.b\E`: false, `\012`: false, `[`: false, `(`: false, `a{2}{x}`: false,
 	} {
