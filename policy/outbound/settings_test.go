@@ -2,8 +2,11 @@ package outbound
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
 const (
@@ -94,6 +97,65 @@ func TestDefaultRoutesHaveParentSettings(t *testing.T) {
 		wantText(t, "grpc gateway.networking.k8s.io/GRPCRoute ns/route\n "+timeouts+retryInternal+" l5d -> first "+own+
 			"\ngrpc grpc-egress-allow\n "+timeouts+retryInternal+" -> first "+own, routesOf("grpc", c.get("ns", "1.1.1.1:4191")))
 	})
+}
+
+// A bad value drops the group that it belongs to, and no other (policy-outbound 6.1, 7).
+func TestGroupsOfAnnotations(t *testing.T) {
+	good := map[string]string{
+		timeoutRequestAnnotation: "3s", retryHTTPAnnotation: "5xx", retryGRPCAnnotation: "internal",
+		accrualAnnotation: "unified", honorRetryAfterAnnotation: "'true'", penalizeAnnotation: "'true'",
+	}
+	const (
+		hint    = " respect_retry_after_hint:true"
+		accrual = " unified:{success_rate_threshold:0.8 decay:10s min_requests:5 max_consecutive_failures:7 backoff:{min_backoff:1s max_backoff:1m0s jitter_ratio:0.5" + hint + "}}"
+		limit   = " timeouts request:3s"
+		http    = "Service ns/my-svc:4191 detect" + accrual + "\nopaque opaq\n  -> first Service ns/my-svc:4191" + penalty +
+			"\nhttp http\n  (path:{prefix:/})" + limit + retry5xx + " -> first Service ns/my-svc:4191" + penalty
+		grpc = "Service ns/my-svc:4191 grpc" + accrual + "\ngrpc gateway.networking.k8s.io/GRPCRoute ns/route\n " + limit + retryInternal + " -> first Service ns/my-svc:4191" + penalty
+	)
+	for _, row := range []struct {
+		annotation, value string
+		gone              []string
+	}{
+		{"none", "x", nil},
+		{timeoutResponseAnnotation, "1x", []string{limit}},
+		{retryLimitAnnotation, "x", []string{retry5xx, retryInternal}},
+		{retryTimeoutAnnotation, "x", []string{retry5xx, retryInternal}},
+		{retryHTTPAnnotation, "x", []string{retry5xx}},
+		{retryGRPCAnnotation, "x", []string{retryInternal}},
+		{accrualAnnotation, "x", []string{accrual}},
+		{maxFailuresAnnotation, "x", []string{accrual}},
+		{minPenaltyAnnotation, "x", []string{accrual}},
+		{maxPenaltyAnnotation, "x", []string{accrual}},
+		{jitterRatioAnnotation, "x", []string{accrual}},
+		{thresholdAnnotation, "x", []string{accrual}},
+		{windowAnnotation, "x", []string{accrual}},
+		{minRequestsAnnotation, "x", []string{accrual}},
+		{honorRetryAfterAnnotation, "x", []string{hint}},
+		{penalizeAnnotation, "x", []string{penalty}},
+		{penaltyAnnotation, "x", []string{penalty}},
+		{maxRetryAfterAnnotation, "x", []string{penalty}},
+		{linkerd.OpaquePortsAnnotation, "x", nil},
+	} {
+		t.Run(row.annotation, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				values := maps.Clone(good)
+				values[row.annotation] = row.value
+				var annotations []string
+				for name, value := range values {
+					annotations = append(annotations, name+": "+value)
+				}
+				wantHTTP, wantGRPC := http, grpc
+				for _, part := range row.gone {
+					wantHTTP, wantGRPC = strings.ReplaceAll(wantHTTP, part, ""), strings.ReplaceAll(wantGRPC, part, "")
+				}
+				c.apply(mySvc(annotations...))
+				wantText(t, wantHTTP, c.get("ns", "10.96.0.10:4191"))
+				c.apply(grpc_.route(routeDoc{}))
+				wantText(t, wantGRPC, c.get("ns", "10.96.0.10:4191"))
+			})
+		})
+	}
 }
 
 // What ports declare.
