@@ -120,7 +120,8 @@ type leader struct {
 
 	mu sync.Mutex
 	// patched has the version on which the last patch of each object was based.
-	// A version is patched once: what the patch made of it is still to come.
+	// A version is patched once: what the patch made of it is still to come, or
+	// it was refused for good.
 	patched map[object]string
 }
 
@@ -211,6 +212,12 @@ func (l *leader) look(ctx context.Context, obj object) {
 	case apierrors.IsNotFound(err):
 		// It went in the meantime, or its kind has no status.
 		l.queue.Forget(obj)
+	case apierrors.IsInvalid(err):
+		// It would be refused again, however often it is sent: with the entries
+		// of other controllers there may be too many. A new version is tried.
+		l.queue.Forget(obj)
+		l.log.Warn("status not written", "kind", patch.kind.GVK.Kind, "object", obj.namespace+"/"+obj.name, "error", err)
+		return
 	case ctx.Err() != nil:
 	default:
 		// A conflict means that a newer version is on its way here.

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 	"pgregory.net/rapid"
 
@@ -170,6 +171,37 @@ func TestRefusedPatchIsTriedAgain(t *testing.T) {
 		synctest.Wait()
 		if got := c.status("HTTPRoute", "r"); got != serverEntry+isAccepted {
 			t.Errorf("status %q after %d refusals", got, refusals)
+		}
+	})
+}
+
+// A status that the API server does not take is sent once for each version of
+// the object, with one warning: there may be more entries than fit (B66).
+func TestInvalidStatusIsNotSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m := c.join("lite")
+		refusals, invalid := 0, true
+		c.refuse = func(name string) error {
+			if !invalid {
+				return nil
+			}
+			refusals++
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "HTTPRoute"}, name, nil)
+		}
+		c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
+		defer running(t, m)()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if warnings := strings.Count(m.log.String(), "ns/r"); refusals != 1 || warnings != 1 {
+			t.Errorf("sent %d times, with %d warnings", refusals, warnings)
+		}
+		invalid = false
+		c.apply(routeDoc("HTTPRoute", "r", toServer))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := c.status("HTTPRoute", "r"); got != serverEntry+isAccepted {
+			t.Errorf("status of the next version %q", got)
 		}
 	})
 }
