@@ -124,6 +124,7 @@ func TestRefusals(t *testing.T) {
 		{"handshake of a byte now and then on the direct path", "handshake timeout", "4143", trickle(directAddr), ""},
 		{"nothing at all", "handshake timeout", "8086", bytesTo(destinationAddr, nil), ""},
 		{"direct path without a client certificate", "no client certificate", "4143", tlsTo(directAddr, destinationName, nil, offer(proxyshim.ALPN)), ""},
+		{"direct path to identity without a client certificate", "no client certificate", "4143", tlsTo(directAddr, identityName, nil, offer(proxyshim.ALPN)), ""},
 		{"direct path without ALPN", "application protocol", "4143", tlsTo(directAddr, destinationName, good, nil), ""},
 		{"direct path with another ALPN", "application protocol", "4143", tlsTo(directAddr, destinationName, good, offer("h2")), "h2"},
 		{"header of 64 KiB", "transport header too large", "4143", header(append([]byte(proxyshim.ALPN+"\r\n\r\n\x00\x01\x00\x00"), make([]byte, 1<<16)...)), ""},

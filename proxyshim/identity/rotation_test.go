@@ -2,6 +2,7 @@ package identity_test
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -108,6 +109,13 @@ func TestRotation(t *testing.T) {
 	event("Warning IssuerUpdateSkipped")
 	if got := signer(); got != "first" {
 		t.Errorf("I15: signed by %q after a bad update", got)
+	}
+	leaf := root.Leaf(t, time.Now().Add(-time.Hour), end, "workload")
+	workload := &identitytest.CA{Certificate: parse(t, leaf.Certificate[0]), Key: leaf.PrivateKey.(*ecdsa.PrivateKey)}
+	workload.Write(t, dir, "crt.pem", "key.pem")
+	event("Warning IssuerUpdateSkipped")
+	if got := signer(); got != "first" {
+		t.Errorf("signed by %q after an update to a certificate that is no authority's", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "crt.pem"), []byte("trash"), 0o600); err != nil {
 		t.Fatal(err)

@@ -223,6 +223,7 @@ func TestCertifyRefuses(t *testing.T) {
 		{"I09 token of another account", codes.FailedPrecondition, token(identitytest.Token(identity.Audience, "emojivoto", "voting"))},
 		{"I11 user", codes.InvalidArgument, token(identity.Audience + "|system:admin")},
 		{"I11 not of the system", codes.InvalidArgument, token(identity.Audience + "|a:serviceaccount:ns:sa")},
+		{"I11 more parts than an account has", codes.InvalidArgument, token(identity.Audience + "|system:serviceaccount:emojivoto:web:x")},
 		{"I12 account with a dot", codes.InvalidArgument, token(identitytest.Token(identity.Audience, "emojivoto", "web.v2"))},
 		{"I13 RSA key", codes.Internal, func(t *testing.T, r *identitypb.CertifyRequest) {
 			r.CertificateSigningRequest = newCSR(t, x509.CertificateRequest{DNSNames: []string{webIdentity}}, rsaKey)

@@ -90,6 +90,7 @@ var cases = []Case{
 	{ID: "V48 max", Spec: response(`{status: {max: 503}}`)},
 	{ID: "V49 99", Spec: response(`{status: {min: 99}}`), Field: at + ".status.min", Message: "99"},
 	{ID: "V49 B39 600", Spec: response(`{status: {min: 600}}`), Field: at + ".status.min", Message: "600"},
+	{ID: "V49 nested beside a good one", Spec: response(`{status: {min: 500}, not: {status: {min: 1}}}`), Field: at + ".not.status.min"},
 	{ID: "V49 nested", Spec: response(`{not: {status: {min: 1}}}`), Field: at + ".not.status.min"},
 	{ID: "V50", Spec: response(`{status: {min: 500, max: 600}}`), Field: at + ".status.max", Message: "600"},
 	{ID: "V51", Spec: response(`{status: {min: 1, max: 700}}`), Field: at + ".status.min"},
