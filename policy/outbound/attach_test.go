@@ -155,6 +155,41 @@ func TestRouteChangesParent(t *testing.T) {
 	}
 }
 
+// A parent of the same name in another namespace is another parent, although
+// the status that accepts is found by name alone (policy-outbound 4).
+func TestRouteMovesToTheSameNameElsewhere(t *testing.T) {
+	for _, v := range allVariants {
+		t.Run("P177 "+v.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(mySvc(), strings.Replace(service("my-svc", "10.96.0.11"), "namespace: ns", "namespace: b", 1))
+				before, after := toSvc+", namespace: ns", toSvc+", namespace: b"
+				c.apply(v.route(routeDoc{namespace: "far", parents: []string{before}}))
+				a, b := c.watch("far", "10.96.0.10:4191"), c.watch("far", "10.96.0.11:4191")
+				has := func(s *stream) (n int, with bool) {
+					messages := s.Take()
+					if len(messages) > 0 {
+						with = strings.Contains(summary(messages[len(messages)-1]), " far/route")
+					}
+					return len(messages), with
+				}
+				if n, with := has(a); n != 1 || !with {
+					t.Errorf("at first: %d messages, attached %v", n, with)
+				}
+				if n, with := has(b); n != 1 || with {
+					t.Errorf("elsewhere at first: %d messages, attached %v", n, with)
+				}
+				c.apply(v.route(routeDoc{namespace: "far", parents: []string{after}}))
+				if n, with := has(a); n != 1 || with {
+					t.Errorf("after the move: %d messages, attached %v", n, with)
+				}
+				if n, with := has(b); n != 1 || !with {
+					t.Errorf("elsewhere after the move: %d messages, attached %v", n, with)
+				}
+			})
+		})
+	}
+}
+
 // Each parent has the route on the port that its own reference names.
 func TestParentsOnDifferentPorts(t *testing.T) {
 	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
