@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -48,6 +50,10 @@ func TestRefusals(t *testing.T) {
 	good := leaf(now.Add(-time.Minute), now.Add(day), webName)
 	foreign := func(t *testing.T, _ *fixture) *tls.Certificate {
 		c := identitytest.NewCA(t, "foreign", now.Add(day), nil).Leaf(t, now.Add(-time.Minute), now.Add(day), webName)
+		return &c
+	}
+	serversOnly := func(t *testing.T, f *fixture) *tls.Certificate {
+		c := f.ca.Issue(t, &x509.Certificate{NotBefore: now.Add(-day), NotAfter: now.Add(day), DNSNames: []string{webName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		return &c
 	}
 	bytesTo := func(addr func(*fixture) string, b []byte) func(*testing.T, *fixture) net.Conn {
@@ -107,6 +113,7 @@ func TestRefusals(t *testing.T) {
 		{"expired certificate (B71)", "client certificate expired", "8086", tlsTo(destinationAddr, destinationName, leaf(now.Add(-2*day), now.Add(-day), webName), nil), "not after " + now.Add(-day).UTC().Format(time.RFC3339)},
 		{"certificate not yet valid (B71)", "client certificate not yet valid", "8086", tlsTo(destinationAddr, destinationName, leaf(now.Add(day), now.Add(2*day), webName), nil), "not before " + now.Add(day).UTC().Format(time.RFC3339)},
 		{"certificate without a name", "client certificate invalid", "8086", tlsTo(destinationAddr, destinationName, leaf(now.Add(-day), now.Add(day)), nil), ""},
+		{"certificate for servers only", "client certificate invalid", "8086", tlsTo(destinationAddr, destinationName, serversOnly, nil), ""},
 		{"identity: a bad certificate is worse than none", "client certificate of an unknown authority", "8080", tlsTo(identityAddr, identityName, foreign, nil), ""},
 		{"wrong server name", "server name", "8086", tlsTo(destinationAddr, "example.com", good, nil), "example.com"},
 		{"server name of another port", "server name", "8080", tlsTo(identityAddr, destinationName, good, nil), ""},
@@ -163,6 +170,20 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client's identity may be a URI, as those of ExternalWorkloads are.
+func TestClientOfURI(t *testing.T) {
+	f := start(t, options{})
+	id := &url.URL{Scheme: "spiffe", Host: "root.linkerd.cluster.local", Path: "/vm"}
+	certificate := f.ca.Issue(t, &x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), URIs: []*url.URL{id}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	conn := tls.Client(dialTCP(t, f.addr[destinationPort]), &tls.Config{ServerName: destinationName, RootCAs: f.anchors, Certificates: []tls.Certificate{certificate}})
+	if err := conn.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("the connection to be counted", func() bool {
+		return f.metric("tcp_open_total", map[string]string{"client_id": id.String(), "target_port": "8086"}) == 1
+	})
 }
 
 func dialTCP(t testing.TB, addr string) net.Conn {

@@ -69,11 +69,18 @@ func (ca *CA) Write(t testing.TB, dir, certName, keyName string, parents ...*CA)
 // Leaf makes a workload's certificate for names; none gives one without a name.
 func (ca *CA) Leaf(t testing.TB, notBefore, notAfter time.Time, names ...string) tls.Certificate {
 	t.Helper()
-	key := NewKey(t)
-	leaf := ca.sign(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotBefore: notBefore, NotAfter: notAfter, DNSNames: names,
+	return ca.Issue(t, &x509.Certificate{
+		NotBefore: notBefore, NotAfter: notAfter, DNSNames: names,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, &key.PublicKey)
+	})
+}
+
+// Issue makes a certificate of the template, which gets a serial number.
+func (ca *CA) Issue(t testing.TB, template *x509.Certificate) tls.Certificate {
+	t.Helper()
+	key := NewKey(t)
+	template.SerialNumber = big.NewInt(2)
+	leaf := ca.sign(t, template, &key.PublicKey)
 	out := tls.Certificate{Certificate: [][]byte{leaf.Raw}, PrivateKey: key}
 	for a := ca; a.parent != nil; a = a.parent {
 		out.Certificate = append(out.Certificate, a.Certificate.Raw)
