@@ -31,18 +31,24 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 	log := s.config.Log.With("kind", info.Name, "cluster", s.config.Cluster)
 	retry := newRetry()
 	for ctx.Err() == nil {
+		start := time.Now()
 		err := reflector.ListAndWatchWithContext(ctx)
+		if time.Since(start) > retryCap {
+			// It went well for some time. A server that ends each watch at once
+			// must not be asked for whole lists without a pause.
+			retry = newRetry()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			// The watch ended; the server closes each one after some minutes.
-			retry = newRetry()
+			// The watch ended in a way that takes a new list: its version has expired, for example.
 			sleep(ctx, retry.Step(), nil)
 		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 			if sink.replaceAll(nil) {
 				log.Info("kind is not served; it is watched once it is")
 			}
+			retry = newRetry()
 			sleep(ctx, absentPoll, source.definitionChanged(info))
 		default:
 			s.watches.error(err, info)
@@ -53,8 +59,11 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 	}
 }
 
+// retryCap is the longest pause before a list or watch that failed is tried again.
+const retryCap = 5 * time.Second
+
 func newRetry() *wait.Backoff {
-	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 8, Cap: 5 * time.Second}
+	return &wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 8, Cap: retryCap}
 }
 
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
