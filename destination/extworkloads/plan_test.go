@@ -162,6 +162,61 @@ func TestSliceContent(t *testing.T) {
 	}
 }
 
+// D 3.8: what an endpoint and its ports follow from.
+func TestEndpointContent(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.Service, *workloadv1beta1.ExternalWorkload)
+		// want is each endpoint's readiness and hostname, with its slice's number of ports.
+		want string
+	}{
+		{"ready, no hostname without a headless Service", func(*corev1.Service, *workloadv1beta1.ExternalWorkload) {}, "true  1"},
+		{"condition Unknown", func(_ *corev1.Service, ew *workloadv1beta1.ExternalWorkload) {
+			ew.Status.Conditions[0].Status = metav1.ConditionUnknown
+		}, "false  1"},
+		{"no condition", func(_ *corev1.Service, ew *workloadv1beta1.ExternalWorkload) { ew.Status.Conditions = nil }, "false  1"},
+		{"D143 headless", func(s *corev1.Service, _ *workloadv1beta1.ExternalWorkload) { s.Spec.ClusterIP = corev1.ClusterIPNone }, "true vm-1 1"},
+		{"another protocol", func(_ *corev1.Service, ew *workloadv1beta1.ExternalWorkload) {
+			ew.Spec.Ports[0].Protocol = corev1.ProtocolUDP
+		}, "true  0"},
+		{"being deleted", func(_ *corev1.Service, ew *workloadv1beta1.ExternalWorkload) { ew.DeletionTimestamp = &metav1.Time{} }, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, ew := service("vms"), vm("vm-1", 8080, "192.0.2.1")
+			test.change(s, ew)
+			got := ""
+			for _, slice := range NewPlan(s, []*workloadv1beta1.ExternalWorkload{ew}, nil).Create {
+				for _, e := range slice.Endpoints {
+					hostname := ""
+					if e.Hostname != nil {
+						hostname = *e.Hostname
+					}
+					got += fmt.Sprint(*e.Conditions.Ready, " ", hostname, " ", len(slice.Ports))
+				}
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// D 3.8: Services whose slices are somebody else's.
+func TestManaged(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Service){
+		"kube-system":  func(s *corev1.Service) { s.Namespace = "kube-system" },
+		"ExternalName": func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName },
+		"no selector":  func(s *corev1.Service) { s.Spec.Selector = nil },
+	} {
+		if managed(service("vms", change)) {
+			t.Errorf("%s: taken for managed", name)
+		}
+	}
+	if !managed(service("vms")) {
+		t.Error("a Service with a selector is not managed")
+	}
+}
+
 // D 3.8 packing: additions go to slices that are written anyway, then to the
 // untouched one that ends up closest to full.
 func TestPacking(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,6 +83,20 @@ func TestWanted(t *testing.T) {
 				t.Errorf("%d rejected, want %d; clusters (-want +got):\n%s", rejected, test.reject, diff)
 			}
 		})
+	}
+}
+
+// D 3.4: of two Secrets for one cluster the newer one counts.
+func TestNewestSecretCounts(t *testing.T) {
+	from := func(name string, age int64, domain string) *corev1.Secret {
+		return secret(name, "east", kubeconfigFor(t, "https://192.0.2.1"), func(s *corev1.Secret) {
+			s.CreationTimestamp = metav1.Unix(age, 0)
+			s.Annotations[linkerd.TrustDomainAnnotation] = domain
+		})
+	}
+	found := wanted(slices.Values([]*corev1.Secret{from("a", 2, "new"), from("b", 1, "old")}), nil)
+	if got := found["east"].trustDomain; got != "new" {
+		t.Errorf("trust domain %q", got)
 	}
 }
 
