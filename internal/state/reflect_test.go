@@ -250,6 +250,16 @@ func TestFailingServerIsLeftAlone(t *testing.T) {
 				if diff := cmp.Diff(servers.versions(), heldVersions(s)); diff != "" || !s.Synced() {
 					t.Errorf("after it is well again (-want +got):\n%s", diff)
 				}
+				time.Sleep(time.Minute)
+				servers.put("ns", "a", serverSpec(2))
+				servers.compact()
+				servers.end(http.StatusGone)
+				servers.put("ns", "b", serverSpec(3))
+				time.Sleep(100 * time.Millisecond)
+				synctest.Wait()
+				if diff := cmp.Diff(servers.versions(), heldVersions(s)); diff != "" {
+					t.Errorf("soon after the first fault in a minute (-want +got):\n%s", diff)
+				}
 			})
 		})
 	}

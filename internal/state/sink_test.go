@@ -167,13 +167,16 @@ func TestAbsentKindReadsAsEmpty(t *testing.T) {
 
 func TestSubscriptionMergesChanges(t *testing.T) {
 	s, k := newServerSink(t)
-	sub := s.Subscribe()
+	sub, other := s.Subscribe(), s.Subscribe()
 	for _, obj := range []*unstructured.Unstructured{server("a", "1", int64(1)), server("a", "2", int64(2)), server("a", "2", int64(2))} {
 		if err := k.Add(obj); err != nil {
 			t.Fatal(err)
 		}
 	}
 	changes := sub.Take()
+	if others := other.Take(); len(others) != len(changes) {
+		t.Errorf("another subscriber is told %+v", others)
+	}
 	if len(changes) != 1 || changes[0].Old != nil {
 		t.Fatalf("changes: %+v, want one that is new", changes)
 	}
