@@ -231,6 +231,11 @@ func (k *Kubelet) step(ctx context.Context, next item) {
 	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		// The change that was in the way puts the object into the queue again.
 		k.queue.Forget(next)
+	case apierrors.IsInvalid(err):
+		// It would be refused again, however often it is sent.
+		k.metrics.errors.Inc()
+		k.log.Warn("refused, and left until the object changes", next.attribute(), slog.Any("error", err))
+		k.queue.Forget(next)
 	case ctx.Err() == nil:
 		k.metrics.errors.Inc()
 		k.log.Warn("will be tried again", next.attribute(), slog.Any("error", err))

@@ -5,13 +5,18 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
 )
 
@@ -249,6 +254,36 @@ func (a *api) awaitGone(name string) {
 		_, err := a.tracker.Get(podsResource, "ns", name)
 		return err != nil
 	}, func() string { return "pod " + name + " did not go" })
+}
+
+// What the API server refuses as invalid is sent once per version of the Pod.
+func TestRefusedStatus(t *testing.T) {
+	a := newAPI(t)
+	var refused sync.Map
+	a.client.PrependReactor("update", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		pod := action.(clienttesting.UpdateAction).GetObject().(*corev1.Pod)
+		if action.GetSubresource() != "status" || pod.Labels["status"] != "refused" {
+			return false, nil, nil
+		}
+		if _, again := refused.LoadOrStore(pod.ResourceVersion, true); again {
+			t.Errorf("sent again for version %s", pod.ResourceVersion)
+		}
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name, nil)
+	})
+	a.started(Config{})
+	a.createPod(newPod("bad", func(pod *corev1.Pod) { pod.Labels = map[string]string{"status": "refused"} }))
+	a.eventually(func() bool {
+		some := false
+		refused.Range(func(any, any) bool { some = true; return false })
+		return some
+	}, func() string { return "no status of the Pod was sent" })
+	for n := range 20 {
+		name := fmt.Sprintf("good-%d", n)
+		a.createPod(newPod(name))
+		a.awaitReady(name)
+	}
+	a.change("bad", func(pod *corev1.Pod) { pod.Labels = nil })
+	a.awaitReady("bad")
 }
 
 func TestHostNetwork(t *testing.T) {

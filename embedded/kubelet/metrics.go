@@ -22,7 +22,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		bound:   counter("pods_bound_total", "Pods that were given a node."),
 		written: counter("pod_status_writes_total", "Writes of a pod's status."),
 		ended:   counter("pods_ended_total", "Deleted pods whose end was confirmed."),
-		errors:  counter("errors_total", "Steps that failed and were tried again."),
+		errors:  counter("errors_total", "Steps that failed."),
 		startup: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "lite_kubelet_pod_startup_seconds", Help: "Time from first seeing a pending pod to its status being Running.",
 			Buckets: []float64{.002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5, 10},
