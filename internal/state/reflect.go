@@ -44,11 +44,10 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 		case err == nil:
 			// The watch ended in a way that takes a new list: its version has expired, for example.
 			sleep(ctx, retry.Step(), nil)
-		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		case apierrors.IsNotFound(err):
 			if sink.replaceAll(nil) {
 				log.Info("kind is not served; it is watched once it is")
 			}
-			retry = newRetry()
 			sleep(ctx, absentPoll, source.definitionChanged(info))
 		default:
 			s.watches.error(err, info)

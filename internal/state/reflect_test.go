@@ -1,7 +1,9 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
@@ -181,7 +184,8 @@ func TestDefinitionMadeAgain(t *testing.T) {
 					definitions.put("", "servers.policy.linkerd.io", nil)
 					servers.put("ns", "a", serverSpec(1))
 				}
-				s := runState(t, server, Config{Kinds: []*KindInfo{&Servers.KindInfo}})
+				var log bytes.Buffer
+				s := runState(t, server, Config{Kinds: []*KindInfo{&Servers.KindInfo}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 				time.Sleep(10 * time.Second)
 				synctest.Wait()
 				if !s.Synced() {
@@ -192,8 +196,11 @@ func TestDefinitionMadeAgain(t *testing.T) {
 				}
 				servers.set(func() { servers.absent = true; clear(servers.objects) })
 				servers.end(0)
-				time.Sleep(absentPoll + 100*time.Millisecond)
+				time.Sleep(10*absentPoll + 100*time.Millisecond)
 				synctest.Wait()
+				if n := strings.Count(log.String(), "kind is not served"); n != 1 {
+					t.Errorf("it is noted %d times that the kind is not served, want once:\n%s", n, log.String())
+				}
 				if held := heldVersions(s); len(held) != 0 {
 					t.Errorf("held of a kind that is not served: %v", held)
 				}
@@ -242,6 +249,9 @@ func TestFailingServerIsLeftAlone(t *testing.T) {
 				}
 				if s.Synced() != servers.ends {
 					t.Errorf("synced is %v", s.Synced())
+				}
+				if counted := testutil.CollectAndCount(s.watches.errors); (counted == 1) == servers.ends {
+					t.Errorf("errors of %d reasons are counted", counted)
 				}
 				servers.set(func() { servers.refused, servers.ends = 0, false })
 				servers.put("ns", "a", serverSpec(1))

@@ -52,13 +52,19 @@ func newFamilies(g *view.Graph) *families {
 	return f
 }
 
-// firstOf is what a Service says is to be read.
+// firstOf is what a Service says is to be read, and with "b" the IP of the pod of that name.
 func firstOf(r *state.Reader, key string) string {
 	service, ok := state.Get(r, state.Services, "ns", key)
 	if !ok {
 		return ""
 	}
-	return service.Labels["read"]
+	read := service.Labels["read"]
+	if read == "b" {
+		if pod, ok := state.Get(r, state.Pods, "ns", "b"); ok {
+			read += " " + pod.Status.PodIP
+		}
+	}
+	return read
 }
 
 // podsOf lists the pods that have a key: by their IP, and by a label.
