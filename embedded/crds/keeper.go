@@ -49,13 +49,8 @@ type Keeper struct {
 	served map[string]chan struct{} // closed once served; replaced when the definition is removed
 }
 
-// New returns a keeper of the built-in definitions for the API server of config, with those of the Gateway API if
-// wanted.
-func New(config *rest.Config, gatewayAPI bool, log *slog.Logger) (*Keeper, error) {
-	builtin, err := Builtin(gatewayAPI)
-	if err != nil {
-		return nil, err
-	}
+// New returns a keeper of built-in definitions, see Builtin, for the API server of config.
+func New(config *rest.Config, builtin []*apiextensionsv1.CustomResourceDefinition, log *slog.Logger) (*Keeper, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

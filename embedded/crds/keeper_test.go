@@ -57,7 +57,11 @@ contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {
 // runKeeper starts a keeper, which ends with the test, and returns how long it took to be ready, with a function that stops it.
 func runKeeper(t *testing.T, config *rest.Config) (*Keeper, time.Duration, func()) {
 	t.Helper()
-	keeper, err := New(config, true, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	builtin, err := Builtin(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeper, err := New(config, builtin, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,11 @@ func (u *up) dryRun(ctx context.Context) error {
 }
 
 func (u *up) plan(ctx context.Context, planner *instance, client *rest.Config, scratch bool) error {
-	syncer, err := planner.newSyncer(client, u.options.dirs)
+	builtin, err := planner.builtin()
+	if err != nil {
+		return err
+	}
+	syncer, err := planner.newSyncer(client, builtin, u.options.dirs)
 	if err != nil {
 		return err
 	}

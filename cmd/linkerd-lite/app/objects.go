@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,12 +81,14 @@ func (i *instance) address(name string) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// newSyncer builds the syncer of the directories.
-func (i *instance) newSyncer(client *rest.Config, dirs []string) (*manifests.Syncer, error) {
-	builtin, err := crds.Builtin(i.options.gatewayAPI == "bundled")
-	if err != nil {
-		return nil, err
-	}
+// builtin are the definitions that this instance brings.
+func (i *instance) builtin() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return crds.Builtin(i.options.gatewayAPI == "bundled")
+}
+
+// newSyncer builds the syncer of the directories, beside which there are the
+// built-in definitions.
+func (i *instance) newSyncer(client *rest.Config, builtin []*apiextensionsv1.CustomResourceDefinition, dirs []string) (*manifests.Syncer, error) {
 	var base []manifests.Base
 	for _, crd := range builtin {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)

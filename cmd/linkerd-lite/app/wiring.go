@@ -220,7 +220,11 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 
 	// Linkerd's kinds and certificates.
-	keeper, err := crds.New(client, o.gatewayAPI == "bundled", i.log.With("part", "crds"))
+	definitions, err := i.builtin()
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := crds.New(client, definitions, i.log.With("part", "crds"))
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +274,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 
 	// Manifests: last, so that what they hold meets the whole cluster.
 	if len(o.dirs) > 0 {
-		sync, err := i.newSyncer(client, o.dirs)
+		sync, err := i.newSyncer(client, definitions, o.dirs)
 		if err != nil {
 			return nil, err
 		}
