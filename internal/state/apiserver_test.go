@@ -22,8 +22,9 @@ type apiServer struct {
 	mu        sync.Mutex
 	version   int
 	resources map[string]*resource
-	// requests are the queries that came, by path.
+	// requests are the queries that came, by path, and accepted the forms that answers may have.
 	requests map[string][]url.Values
+	accepted map[string]string
 }
 
 // resource is what is served at one path.
@@ -50,7 +51,7 @@ type logged struct {
 }
 
 func newAPIServer() *apiServer {
-	return &apiServer{resources: map[string]*resource{}, requests: map[string][]url.Values{}}
+	return &apiServer{resources: map[string]*resource{}, requests: map[string][]url.Values{}, accepted: map[string]string{}}
 }
 
 func (a *apiServer) config() *rest.Config {
@@ -64,12 +65,20 @@ func (a *apiServer) serve(path, apiVersion, kind string) *resource {
 	return r
 }
 
+// pathOf is where a kind is served; Secrets are those of the namespace linkerd.
+func pathOf(info *KindInfo) string {
+	switch {
+	case info.id == Secrets.id:
+		return "/api/v1/namespaces/linkerd/secrets"
+	case info.GVR.Group == "":
+		return "/api/" + info.GVR.Version + "/" + info.GVR.Resource
+	}
+	return "/apis/" + info.GVR.Group + "/" + info.GVR.Version + "/" + info.GVR.Resource
+}
+
 // serveKind adds the resource of a kind.
 func (a *apiServer) serveKind(info *KindInfo) *resource {
-	path := "/apis/" + info.GVR.Group + "/" + info.GVR.Version + "/" + info.GVR.Resource
-	if info.GVR.Group == "" {
-		path = "/api/" + info.GVR.Version + "/" + info.GVR.Resource
-	}
+	path := pathOf(info)
 	if info.form == metadataOnly {
 		return a.serve(path, "meta.k8s.io/v1", "PartialObjectMetadata")
 	}
@@ -195,6 +204,7 @@ func (a *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	defer a.mu.Unlock()
 	query := request.URL.Query()
 	a.requests[request.URL.Path] = append(a.requests[request.URL.Path], query)
+	a.accepted[request.URL.Path] = request.Header.Get("Accept")
 	r := a.resources[request.URL.Path]
 	switch {
 	case r == nil || r.absent:

@@ -124,7 +124,6 @@ func (k *sink) Delete(obj any) error {
 }
 
 func (k *sink) Replace(list []any, _ string) error {
-	k.absent = false
 	k.state.watches.event("Restart", k.info)
 	k.replaceAll(list)
 	return nil

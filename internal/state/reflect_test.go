@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
@@ -275,33 +278,126 @@ func TestFailingServerIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Every kind is fetched where it is served, in its own form, Secrets only
-// those of linked clusters in the control plane's namespace.
+// Every kind is fetched where it is served and followed from then on, in its
+// own form: what Go types are generated for as protobuf, and what needs only
+// metadata as that. Secrets are those of linked clusters in the control
+// plane's namespace.
 func TestEveryKindIsFetched(t *testing.T) {
+	for _, streams := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := newAPIServer()
+			server.serveDefinitions()
+			var kinds []*KindInfo
+			served := map[*KindInfo]*resource{}
+			for _, info := range allKinds() {
+				kinds = append(kinds, info)
+				served[info] = server.serveKind(info)
+				served[info].streams = streams
+				served[info].put("linkerd", "a", nil)
+			}
+			s := runState(t, server, Config{Kinds: kinds, SecretNamespace: "linkerd"})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for _, info := range kinds {
+				served[info].put("linkerd", "b", nil)
+				served[info].put("linkerd", "a", nil)
+				served[info].remove("linkerd", "b")
+				served[info].put("linkerd", "c", nil)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for _, info := range kinds {
+				want := served[info].versions()
+				got := map[string]string{}
+				for _, obj := range s.tables[info.id].contents().objects.All {
+					got[obj.GetName()] = obj.GetResourceVersion()
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", info.Name, diff)
+				}
+				form := map[form]string{full: "application/vnd.kubernetes.protobuf", metadataOnly: "as=PartialObjectMetadata", custom: "application/json"}[info.form]
+				if accepted := server.accepted[pathOf(info)]; !strings.Contains(accepted, form) {
+					t.Errorf("%s: asked for as %q", info.Name, accepted)
+				}
+			}
+			for _, query := range server.asked(pathOf(&Secrets.KindInfo)) {
+				if got := query.Get("labelSelector"); got != "multicluster.linkerd.io/cluster-name" {
+					t.Errorf("Secrets are selected by %q", got)
+				}
+			}
+		})
+	}
+}
+
+// A definition that is seen while its kind is being asked for is not forgotten,
+// whether it is listed, new or changed; others wake nobody.
+func TestDefinitionsWake(t *testing.T) {
+	s := must(New(Config{Kinds: []*KindInfo{&Servers.KindInfo, &Pods.KindInfo}}))
+	src := must(newSource(newAPIServer().config(), s))
+	definition := func(name string) any {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	const mine, other = "servers.policy.linkerd.io", "servers.example.com"
+	d := definitionSink{src}
+	for _, row := range []struct {
+		name string
+		see  func() error
+		want int
+	}{
+		{"listed", func() error { return d.Replace([]any{definition(other), definition(mine)}, "1") }, 1},
+		{"new, twice", func() error { return errors.Join(d.Add(definition(mine)), d.Add(definition(mine))) }, 1},
+		{"changed", func() error { return d.Update(definition(mine)) }, 1},
+		{"another", func() error { return errors.Join(d.Add(definition(other)), d.Replace([]any{definition(other)}, "2")) }, 0},
+	} {
+		if err := row.see(); err != nil {
+			t.Errorf("%s: %v", row.name, err)
+		}
+		woken := src.definitionChanged(&Servers.KindInfo)
+		if len(woken) != row.want {
+			t.Errorf("%s: woken %d times, want %d", row.name, len(woken), row.want)
+		}
+		for len(woken) > 0 {
+			<-woken
+		}
+	}
+	if src.definitionChanged(&Pods.KindInfo) != nil {
+		t.Error("pods wait for a definition")
+	}
+}
+
+// D section 4.1: the lag of an update is the time since the newest update by
+// its managed fields; what is listed or new has none.
+func TestLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newAPIServer()
-		server.serveDefinitions()
-		var kinds []*KindInfo
-		for _, info := range allKinds() {
-			kinds = append(kinds, info)
-			if info.id != Secrets.id {
-				server.serveKind(info).put("ns", "a", nil)
+		registry := prometheus.NewRegistry()
+		s := must(New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{&Pods.KindInfo}, Registerer: registry}))
+		k := &sink{state: s, info: &Pods.KindInfo}
+		field := func(operation metav1.ManagedFieldsOperationType, ago time.Duration) metav1.ManagedFieldsEntry {
+			return metav1.ManagedFieldsEntry{Operation: operation, Time: &metav1.Time{Time: time.Now().Add(-ago)}}
+		}
+		pod := func(fields ...metav1.ManagedFieldsEntry) *corev1.Pod {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", ManagedFields: fields}}
+		}
+		update := field(metav1.ManagedFieldsOperationUpdate, 3*time.Second)
+		for _, err := range []error{
+			k.Replace([]any{pod(update)}, "1"), k.Add(pod(update)), k.Update(pod()),
+			k.Update(pod(field(metav1.ManagedFieldsOperationApply, time.Second), metav1.ManagedFieldsEntry{Operation: metav1.ManagedFieldsOperationUpdate})),
+			k.Update(pod(field(metav1.ManagedFieldsOperationUpdate, time.Minute), update, field(metav1.ManagedFieldsOperationUpdate, time.Hour))),
+		} {
+			if err != nil {
+				t.Fatal(err)
 			}
 		}
-		secrets := server.serve("/api/v1/namespaces/linkerd/secrets", "v1", "Secret")
-		secrets.put("linkerd", "a", nil)
-		s := runState(t, server, Config{Kinds: kinds, SecretNamespace: "linkerd"})
-		time.Sleep(time.Second)
-		synctest.Wait()
-		for _, info := range kinds {
-			if n := s.tables[info.id].len(); n != 1 {
-				t.Errorf("%s: %d objects, want 1", info.Name, n)
+		for _, family := range must(registry.Gather()) {
+			if family.GetName() != "pods_informer_lag_seconds" {
+				continue
 			}
-		}
-		for _, query := range server.asked("/api/v1/namespaces/linkerd/secrets") {
-			if got := query.Get("labelSelector"); got != "multicluster.linkerd.io/cluster-name" {
-				t.Errorf("Secrets are selected by %q", got)
+			h := family.GetMetric()[0].GetHistogram()
+			if h.GetSampleCount() != 1 || h.GetSampleSum() != 3 {
+				t.Errorf("%d lags, %v s in all, want one of 3 s", h.GetSampleCount(), h.GetSampleSum())
 			}
+			return
 		}
+		t.Error("no lag is counted")
 	})
 }

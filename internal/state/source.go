@@ -138,7 +138,7 @@ func (d definitionSink) wake(obj any) error {
 
 func (d definitionSink) Add(obj any) error    { return d.wake(obj) }
 func (d definitionSink) Update(obj any) error { return d.wake(obj) }
-func (d definitionSink) Delete(obj any) error { return d.wake(obj) }
+func (d definitionSink) Delete(any) error     { return nil }
 func (d definitionSink) Resync() error        { return nil }
 
 func (d definitionSink) Replace(list []any, _ string) error {

@@ -52,6 +52,9 @@ func TestViewFollowsWhatItReads(t *testing.T) {
 	if first.Value != "" || computed != 1 {
 		t.Fatalf("at first: value %q, computed %d times", first.Value, computed)
 	}
+	if g.Size() != 1 {
+		t.Errorf("depends on %d topics, want 1", g.Size())
+	}
 	state.Put(st, state.Services, service("a", "x", "1", map[string]string{"pick": "1"}))
 	g.Flush()
 	select {
