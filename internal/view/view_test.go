@@ -215,3 +215,29 @@ func TestUsingViewsComeLast(t *testing.T) {
 		}
 	}
 }
+
+// What a view uses is of the moment at which the view itself reads, whatever
+// is written meanwhile, and follows afterwards.
+func TestUseOfTheSameMoment(t *testing.T) {
+	st := newState(t)
+	g := view.NewGraph(st)
+	same := func(a, b string) bool { return a == b }
+	first := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, same)
+	written := false
+	last := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+		if !written {
+			written = true
+			state.Put(st, state.Services, service("a", "x", "1", map[string]string{"pick": "1"}))
+		}
+		return names(r, ns) + "/" + view.Use(r, first, ns)
+	}, same)
+	v := last.Acquire("a")
+	defer v.Release()
+	if got := v.Current().Value; got != "/" {
+		t.Errorf("value %q of two moments", got)
+	}
+	g.Flush()
+	if got := v.Current().Value; got != "x=1/x=1" {
+		t.Errorf("value %q, want x=1/x=1", got)
+	}
+}
