@@ -89,16 +89,21 @@ func compareAddress(a, b *endpoint) int {
 // compareEndpoints orders by address, so that snapshots can be merged. Of two
 // endpoints with one address, one that can be told to clients comes first.
 func compareEndpoints(a, b *endpoint) int {
-	if c := compareAddress(a, b); c != 0 {
+	if c := cmp.Or(compareAddress(a, b), compareBools(a.weighted == nil, b.weighted == nil)); c != 0 {
 		return c
 	}
-	if untold := a.weighted == nil; untold != (b.weighted == nil) {
-		if untold {
-			return 1
-		}
-		return -1
-	}
 	return a.identity.compare(b.identity)
+}
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
 }
 
 // hinted tells whether the endpoint is meant for clients of the zone.

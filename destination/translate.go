@@ -187,11 +187,8 @@ func (t *translation) slices() {
 	found := slices.SortedFunc(
 		state.By(t.r.Reader, state.EndpointSlices, state.SlicesByService, t.key.namespace+"/"+t.key.service),
 		func(a, b *discoveryv1.EndpointSlice) int {
-			if last := a.AddressType == preferred; last != (b.AddressType == preferred) {
-				if last {
-					return 1
-				}
-				return -1
+			if c := compareBools(a.AddressType == preferred, b.AddressType == preferred); c != 0 {
+				return c
 			}
 			if c, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion); err == nil && c != 0 {
 				return c

@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -72,11 +73,7 @@ func (f *former) clientAuthentication(client policyv1beta1.Client, namespace str
 		accepted.add(string(identity))
 	}
 	for _, account := range client.MeshTLS.ServiceAccounts {
-		if account.Namespace != "" {
-			accepted.addName(f.mesh.serviceAccount(account.Namespace, account.Name))
-		} else {
-			accepted.addName(f.mesh.serviceAccount(namespace, account.Name))
-		}
+		accepted.addName(f.mesh.serviceAccount(cmp.Or(account.Namespace, namespace), account.Name))
 	}
 	if accepted.empty() {
 		return nil, errors.New("spec.client.meshTLS has no identity")
