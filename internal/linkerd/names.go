@@ -1,5 +1,8 @@
 package linkerd
 
+// Version is the version of Linkerd whose behaviour this program has.
+const Version = "2.20"
+
 // Labels (layout section 9).
 const (
 	ControlPlaneNSLabel        = "linkerd.io/control-plane-ns"

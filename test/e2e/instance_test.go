@@ -8,13 +8,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/linkerd-lite/linkerd-lite/cmd/linkerd-lite/app"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 )
 
 // instance is a running `up`, which ends with the test.
 type instance struct {
 	t    *testing.T
-	info app.RunInfo
+	info datadir.RunInfo
 	log  *bytes.Buffer
 	stop func()
 }

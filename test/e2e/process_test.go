@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/linkerd-lite/linkerd-lite/cmd/linkerd-lite/app"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 )
 
 // readyTimeout is how long an instance has to start.
@@ -29,7 +29,7 @@ type process struct {
 	cmd     *exec.Cmd
 	// exited gets the end of the process.
 	exited chan error
-	info   app.RunInfo
+	info   datadir.RunInfo
 }
 
 // launch starts `up` with random ports on a data directory.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -31,7 +32,7 @@ func (c *apiClient) to(listener string) connector {
 	return func(ctx context.Context) (*grpc.ClientConn, error) {
 		address := c.address
 		if address == "" {
-			info, err := findInstance(c.dataDir)
+			info, err := datadir.Find(c.dataDir)
 			if err != nil {
 				return nil, err
 			}

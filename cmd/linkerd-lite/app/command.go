@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,10 +95,10 @@ func commandResult(err error) error {
 }
 
 func (u *up) commandEnv() []string {
-	info := &u.instance.info
+	info := u.cluster.Info()
 	set := map[string]string{
-		"KUBECONFIG": info.Kubeconfig,
-		dataDirEnv:   info.DataDir,
+		"KUBECONFIG":   info.Kubeconfig,
+		datadir.EnvVar: info.DataDir,
 	}
 	for name, listener := range apiEnv {
 		if address, ok := info.Addresses[listener]; ok {

@@ -1,22 +1,9 @@
 package app
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"net/netip"
-	"strconv"
-	"strings"
-
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"sigs.k8s.io/yaml"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
-	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 )
 
 // newDiagnosticsPolicyCommand is `diagnostics policy`. The forms for Pods and
@@ -35,11 +22,11 @@ whose namespace is that of --token.`,
   linkerd-lite diagnostics policy ip/1.1.1.1 443 --token emojivoto:web-0`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, err := policyWriter(output)
+			write, err := diagnostics.PolicyWriter(output)
 			if err != nil {
 				return err
 			}
-			ask, err := policyQuestion(namespace, args[0], args[1], token)
+			ask, err := diagnostics.PolicyQuestion(namespace, args[0], args[1], token)
 			if err != nil {
 				return err
 			}
@@ -48,9 +35,9 @@ whose namespace is that of --token.`,
 				return err
 			}
 			defer conn.Close()
-			answer, err := ask(cmd, conn)
+			answer, err := ask(cmd.Context(), conn)
 			if err != nil {
-				return policyError(err)
+				return diagnostics.PolicyError(err)
 			}
 			return write(cmd.OutOrStdout(), answer)
 		},
@@ -59,74 +46,4 @@ whose namespace is that of --token.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "yaml, json or table")
 	cmd.Flags().StringVar(&token, "token", "default:diagnostics", "client of a Service or an address, as NAMESPACE:POD")
 	return cmd
-}
-
-// policyQuestion returns the call that a resource stands for.
-func policyQuestion(namespace, resource, portText, token string) (func(*cobra.Command, grpc.ClientConnInterface) (any, error), error) {
-	kind, name, ok := strings.Cut(resource, "/")
-	if !ok || name == "" {
-		return nil, fmt.Errorf("resource %q: must be TYPE/NAME, such as pod/web-0 or svc/web", resource)
-	}
-	port, err := strconv.ParseUint(portText, 10, 32)
-	if err != nil {
-		return nil, fmt.Errorf("port %q: must be a number", portText)
-	}
-	traffic := &outbound.TrafficSpec{SourceWorkload: token}
-	switch strings.ToLower(kind) {
-	case "po", "pod", "pods":
-		spec := &inbound.PortSpec{Workload: namespace + ":" + name, Port: uint32(port)}
-		return func(cmd *cobra.Command, conn grpc.ClientConnInterface) (any, error) {
-			return inbound.NewInboundServerPoliciesClient(conn).GetPort(cmd.Context(), spec)
-		}, nil
-	case "svc", "service", "services":
-		traffic.Target = &outbound.TrafficSpec_Authority{Authority: fmt.Sprintf("%s.%s.svc:%d", name, namespace, port)}
-	case "ip":
-		ip, err := netip.ParseAddr(name)
-		if err != nil {
-			return nil, fmt.Errorf("resource %q: %w", resource, err)
-		}
-		traffic.Target = &outbound.TrafficSpec_Addr{Addr: &net.TcpAddress{Ip: net.NewIPAddress(ip), Port: uint32(port)}}
-	default:
-		return nil, fmt.Errorf("resource %q: the type must be pod, svc or ip", resource)
-	}
-	return func(cmd *cobra.Command, conn grpc.ClientConnInterface) (any, error) {
-		return outbound.NewOutboundPoliciesClient(conn).Get(cmd.Context(), traffic)
-	}, nil
-}
-
-func policyError(err error) error {
-	if s, ok := status.FromError(err); ok && s.Code() != codes.Unavailable {
-		return errors.New("Policy API error: " + s.Message()) //nolint:staticcheck // as the other commands have it
-	}
-	return err
-}
-
-// policyWriter returns the writer for an output format.
-func policyWriter(format string) (func(out io.Writer, answer any) error, error) {
-	switch format {
-	case "json":
-		return func(out io.Writer, answer any) error { return writeJSON(out, answer) }, nil
-	case "yaml", "":
-		return writeYAML, nil
-	case "table":
-		return writePolicyTable, nil
-	}
-	return nil, fmt.Errorf("output format %q: use yaml, json or table", format)
-}
-
-// writeYAML writes what writeJSON does as YAML, with sorted keys.
-func writeYAML(out io.Writer, value any) error {
-	text, err := yaml.Marshal(value)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
-	return err
-}
-
-func writePolicyTable(out io.Writer, answer any) error {
-	if server, ok := answer.(*inbound.Server); ok {
-		return writeInboundTable(out, server)
-	}
-	return writeOutboundTable(out, answer.(*outbound.OutboundPolicy))
 }

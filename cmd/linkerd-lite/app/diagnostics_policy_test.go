@@ -39,7 +39,7 @@ func (cannedPolicy) Get(_ context.Context, spec *outbound.TrafficSpec) (*outboun
 		return answer(&outbound.OutboundPolicy{}, spec.GetSourceWorkload())
 	}
 	if addr := spec.GetAddr(); addr != nil {
-		return answer(&outbound.OutboundPolicy{}, ipText(addr.GetIp()))
+		return answer(&outbound.OutboundPolicy{}, addr.GetIp().Addr().String())
 	}
 	return answer(&outbound.OutboundPolicy{}, spec.GetAuthority())
 }

@@ -1,12 +1,11 @@
 package app
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 )
 
@@ -25,18 +24,11 @@ func newDiagnosticsProfileCommand(dial connector) *cobra.Command {
 				return err
 			}
 			defer conn.Close()
-			stream, err := destination.NewDestinationClient(conn).GetProfile(cmd.Context(), &destination.GetDestination{Path: args[0], ContextToken: token})
+			profile, err := diagnostics.Profile(cmd.Context(), destination.NewDestinationClient(conn), args[0], token)
 			if err != nil {
-				return destinationError(err)
+				return err
 			}
-			profile, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return fmt.Errorf("the stream for %s ended without a profile", args[0])
-			}
-			if err != nil {
-				return destinationError(err)
-			}
-			return writeJSON(cmd.OutOrStdout(), profile)
+			return diagnostics.WriteJSON(cmd.OutOrStdout(), profile)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "json", "json")

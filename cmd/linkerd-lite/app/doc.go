@@ -1,5 +1,3 @@
-// Package app holds the commands of linkerd-lite.
-//
-// wiring.go is the one place where the whole program is visible: which parts
-// there are, what each is given, and what it waits for.
+// Package app holds the commands of linkerd-lite: their flags, what they print
+// and their exit codes. What they run is package embedded.
 package app

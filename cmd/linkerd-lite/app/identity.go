@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/proxyenv"
 )
@@ -187,8 +188,8 @@ func writeCertificates(w io.Writer, now time.Time, anchors, issuer []byte) error
 }
 
 // instanceClient finds the running instance and makes a client of its API server.
-func instanceClient(dataDir string) (*RunInfo, kubernetes.Interface, error) {
-	info, err := findInstance(dataDir)
+func instanceClient(dataDir string) (*datadir.RunInfo, kubernetes.Interface, error) {
+	info, err := datadir.Find(dataDir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,7 +197,7 @@ func instanceClient(dataDir string) (*RunInfo, kubernetes.Interface, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %s: %w", info.Kubeconfig, err)
 	}
-	client, err := protobufClient(config)
+	client, err := kubernetes.NewForConfig(config)
 	return info, client, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 )
 
@@ -48,7 +49,7 @@ func TestWriteCertificates(t *testing.T) {
 }
 
 func TestDialAddress(t *testing.T) {
-	info := &RunInfo{DataDir: "/d", Addresses: map[string]string{"destination": "127.0.0.1:8086", "policy": "0.0.0.0:8090", "identity": "10.1.2.3:8080"}}
+	info := &datadir.RunInfo{DataDir: "/d", Addresses: map[string]string{"destination": "127.0.0.1:8086", "policy": "0.0.0.0:8090", "identity": "10.1.2.3:8080"}}
 	for listener, want := range map[string]string{
 		"destination": "127.0.0.1:8086", "policy": "10.244.0.3:8090", "identity": "10.1.2.3:8080", "shim-inbound": "",
 	} {

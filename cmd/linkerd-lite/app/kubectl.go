@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -32,7 +33,7 @@ func newKubectlCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dataDir, args := takeDataDir(args)
-			info, err := findInstance(dataDir)
+			info, err := datadir.Find(dataDir)
 			if err != nil {
 				return err
 			}

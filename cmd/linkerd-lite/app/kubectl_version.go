@@ -11,6 +11,7 @@ import (
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 )
 
 // replaceVersion replaces `kubectl version`: it knows its own version only when
@@ -51,9 +52,9 @@ func printVersion(cmd *cobra.Command, version kubectlversion.Version, output str
 		_, err := io.WriteString(out, text)
 		return err
 	case "json":
-		return writeJSON(out, &version)
+		return diagnostics.WriteJSON(out, &version)
 	case "yaml":
-		return writeYAML(out, &version)
+		return diagnostics.WriteYAML(out, &version)
 	}
 	return fmt.Errorf("--output must be 'yaml' or 'json'")
 }

@@ -90,10 +90,10 @@ func TestLinkerdFlags(t *testing.T) {
 func TestIdleFlagsWarn(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	var options clusterOptions
+	options := newClusterFlags()
 	cmd := &cobra.Command{}
 	options.addFlags(cmd.Flags())
-	options.core.linkerd.warn(cmd.Flags(), log)
+	options.plane.linkerd.warn(cmd.Flags(), log)
 	if out.Len() > 0 {
 		t.Errorf("warned of flags that were not given:\n%s", &out)
 	}
@@ -101,7 +101,7 @@ func TestIdleFlagsWarn(t *testing.T) {
 	if err := cmd.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	options.core.linkerd.warn(cmd.Flags(), log)
+	options.plane.linkerd.warn(cmd.Flags(), log)
 	for _, name := range []string{"stream-queue-capacity", "trace-collector", "export-queue-metrics", "kubeconfig"} {
 		if n := strings.Count(out.String(), "flag=--"+name+" "); n != 1 {
 			t.Errorf("--%s is named %d times in\n%s", name, n, &out)

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/proxyenv"
@@ -20,7 +21,7 @@ const meshTokenLifetime = 10 * time.Minute
 // dialMesh dials the destination or policy API of an instance by mutual TLS,
 // with a certificate of the control plane's own account: whoever can read the
 // kubeconfig may have it.
-func dialMesh(ctx context.Context, info *RunInfo, at netip.AddrPort) (*grpc.ClientConn, error) {
+func dialMesh(ctx context.Context, info *datadir.RunInfo, at netip.AddrPort) (*grpc.ClientConn, error) {
 	_, client, err := instanceClient(info.DataDir)
 	if err != nil {
 		return nil, err

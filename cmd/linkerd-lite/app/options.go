@@ -9,82 +9,68 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded"
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
-	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/policy"
-	policystatus "github.com/linkerd-lite/linkerd-lite/policy/status"
 )
 
-// coreOptions are the flags of the control plane itself, whatever API server
-// it runs against. The defaults are those of Linkerd's chart.
-type coreOptions struct {
-	addresses             addressOptions
-	controlPlaneNamespace string
-	clusterDomain         string
-	trustDomain           string
-	defaultOpaquePorts    string
-	clusterNetworks       string
-	probeNetworks         string
-	defaultPolicy         string
-	egressNamespace       string
-	outboundTransportMode string
-	enableH2Upgrade       bool
-	enableEndpointSlices  bool
-	enableIPv6            bool
-	zoneWeights           bool
-	allowL5dHeaders       bool
-	meshedHTTP2Params     string
-	strictProfiles        bool
-	patchTimeoutMs        uint32
-	policyDeployment      string
-	enablePprof           bool
-	linkerd               linkerdFlags
+// controlPlaneFlags are the flags of the control plane itself, whatever API
+// server it runs against. The defaults are those of Linkerd's chart.
+type controlPlaneFlags struct {
+	embedded.ControlPlaneConfig
+	addresses map[string]*string
+	linkerd   linkerdFlags
 }
 
-// Values of --outbound-transport-mode.
-const (
-	transportHeader      = "transport-header"
-	transportTransparent = "transparent"
-)
+func newControlPlaneFlags() controlPlaneFlags {
+	return controlPlaneFlags{ControlPlaneConfig: embedded.DefaultControlPlane()}
+}
 
-func (o *coreOptions) addFlags(flags *pflag.FlagSet) {
-	o.addresses.addFlags(flags)
-	flags.StringVar(&o.controlPlaneNamespace, "controller-namespace", linkerd.DefaultControlPlaneNamespace, "namespace of the control plane")
-	flags.StringVar(&o.clusterDomain, "cluster-domain", linkerd.DefaultClusterDomain, "DNS domain of the cluster")
-	flags.StringVar(&o.trustDomain, "identity-trust-domain", "", "domain of TLS identities (default: the cluster domain)")
-	flags.StringVar(&o.defaultOpaquePorts, "default-opaque-ports", linkerd.DefaultOpaquePorts, "ports handled as bytes unless something else is said")
-	flags.StringVar(&o.clusterNetworks, "cluster-networks", linkerd.DefaultClusterNetworks, "networks of the cluster, comma-separated")
-	flags.StringVar(&o.probeNetworks, "probe-networks", linkerd.DefaultProbeNetworks, "networks from which kubelets probe, comma-separated")
-	flags.StringVar(&o.defaultPolicy, "default-policy", linkerd.DefaultInboundPolicy, "inbound policy where none is configured")
-	flags.StringVar(&o.egressNamespace, "global-egress-network-namespace", linkerd.DefaultEgressNamespace, "namespace whose EgressNetworks are for all")
-	flags.StringVar(&o.outboundTransportMode, "outbound-transport-mode", transportHeader, "how meshed endpoints are reached: transport-header or transparent")
-	flags.BoolVar(&o.enableH2Upgrade, "enable-h2-upgrade", true, "let proxies upgrade HTTP/1 to HTTP/2 between them")
-	flags.BoolVar(&o.enableEndpointSlices, "enable-endpoint-slices", true, "read EndpointSlices rather than Endpoints")
-	flags.BoolVar(&o.enableIPv6, "enable-ipv6", false, "prefer IPv6 addresses of dual-stack services")
-	flags.BoolVar(&o.zoneWeights, "ext-endpoint-zone-weights", false, "weigh endpoints by the client's zone")
-	flags.BoolVar(&o.allowL5dHeaders, "allow-l5d-request-headers", false, "let requests set timeouts and retries by l5d-* headers")
-	flags.StringVar(&o.meshedHTTP2Params, "meshed-http2-client-params", linkerd.DefaultMeshedHTTP2Params, "HTTP/2 parameters for clients of meshed endpoints, as JSON")
-	flags.BoolVar(&o.strictProfiles, "strict-profiles", false, "refuse profiles of missing services, and send empty ones for undefined ports, as Linkerd does after 2.20")
-	flags.Uint32Var(&o.patchTimeoutMs, "patch-timeout-ms", uint32(policystatus.DefaultPatchTimeout.Milliseconds()), "how long writing a status may take, in milliseconds")
-	flags.StringVar(&o.policyDeployment, "policy-deployment-name", policystatus.DefaultDeploymentName, "Deployment that owns the Lease of whoever writes status")
-	flags.BoolVar(&o.enablePprof, "enable-pprof", false, "serve /debug/pprof on the admin address")
+func (o *controlPlaneFlags) addFlags(flags *pflag.FlagSet) {
+	o.addresses = map[string]*string{}
+	for _, spec := range embedded.ListenerSpecs() {
+		o.addresses[spec.Name] = flags.String(spec.Name+"-addr", spec.Address, spec.Usage)
+	}
+	flags.BoolVar(&o.Addresses.Random, "random-ports", false, "listen on free ports everywhere, for parallel runs")
+	flags.StringVar(&o.ControlPlaneNamespace, "controller-namespace", o.ControlPlaneNamespace, "namespace of the control plane")
+	flags.StringVar(&o.ClusterDomain, "cluster-domain", o.ClusterDomain, "DNS domain of the cluster")
+	flags.StringVar(&o.TrustDomain, "identity-trust-domain", o.TrustDomain, "domain of TLS identities (default: the cluster domain)")
+	flags.StringVar(&o.DefaultOpaquePorts, "default-opaque-ports", o.DefaultOpaquePorts, "ports handled as bytes unless something else is said")
+	flags.StringVar(&o.ClusterNetworks, "cluster-networks", o.ClusterNetworks, "networks of the cluster, comma-separated")
+	flags.StringVar(&o.ProbeNetworks, "probe-networks", o.ProbeNetworks, "networks from which kubelets probe, comma-separated")
+	flags.StringVar(&o.DefaultPolicy, "default-policy", o.DefaultPolicy, "inbound policy where none is configured")
+	flags.StringVar(&o.EgressNamespace, "global-egress-network-namespace", o.EgressNamespace, "namespace whose EgressNetworks are for all")
+	flags.StringVar(&o.OutboundTransportMode, "outbound-transport-mode", o.OutboundTransportMode, "how meshed endpoints are reached: transport-header or transparent")
+	flags.BoolVar(&o.EnableH2Upgrade, "enable-h2-upgrade", o.EnableH2Upgrade, "let proxies upgrade HTTP/1 to HTTP/2 between them")
+	flags.BoolVar(&o.EnableEndpointSlices, "enable-endpoint-slices", o.EnableEndpointSlices, "read EndpointSlices rather than Endpoints")
+	flags.BoolVar(&o.EnableIPv6, "enable-ipv6", o.EnableIPv6, "prefer IPv6 addresses of dual-stack services")
+	flags.BoolVar(&o.ZoneWeights, "ext-endpoint-zone-weights", o.ZoneWeights, "weigh endpoints by the client's zone")
+	flags.BoolVar(&o.AllowL5dHeaders, "allow-l5d-request-headers", o.AllowL5dHeaders, "let requests set timeouts and retries by l5d-* headers")
+	flags.StringVar(&o.MeshedHTTP2Params, "meshed-http2-client-params", o.MeshedHTTP2Params, "HTTP/2 parameters for clients of meshed endpoints, as JSON")
+	flags.BoolVar(&o.StrictProfiles, "strict-profiles", o.StrictProfiles, "refuse profiles of missing services, and send empty ones for undefined ports, as Linkerd does after 2.20")
+	flags.Uint32Var(&o.PatchTimeoutMs, "patch-timeout-ms", o.PatchTimeoutMs, "how long writing a status may take, in milliseconds")
+	flags.StringVar(&o.PolicyDeployment, "policy-deployment-name", o.PolicyDeployment, "Deployment that owns the Lease of whoever writes status")
+	flags.BoolVar(&o.EnablePprof, "enable-pprof", o.EnablePprof, "serve /debug/pprof on the admin address")
 	o.linkerd.addFlags(flags)
 }
 
-func (o *coreOptions) complete() error {
+func (o *controlPlaneFlags) complete() error {
 	if err := o.linkerd.complete(); err != nil {
 		return err
 	}
-	if o.enableIPv6 && !o.enableEndpointSlices {
+	if o.EnableIPv6 && !o.EnableEndpointSlices {
 		return errors.New("--enable-ipv6 and --enable-endpoint-slices=false exclude each other") // D148
 	}
-	if o.trustDomain == "" {
-		o.trustDomain = o.clusterDomain
+	if o.TrustDomain == "" {
+		o.TrustDomain = o.ClusterDomain
 	}
-	if o.outboundTransportMode != transportHeader && o.outboundTransportMode != transportTransparent {
-		return fmt.Errorf("--outbound-transport-mode=%s: must be %s or %s", o.outboundTransportMode, transportHeader, transportTransparent)
+	for name, address := range o.addresses {
+		o.Addresses.ByName[name] = *address
 	}
-	for flag, value := range map[string]string{"cluster-networks": o.clusterNetworks, "probe-networks": o.probeNetworks} {
+	if o.OutboundTransportMode != embedded.TransportHeader && o.OutboundTransportMode != embedded.TransportTransparent {
+		return fmt.Errorf("--outbound-transport-mode=%s: must be %s or %s", o.OutboundTransportMode, embedded.TransportHeader, embedded.TransportTransparent)
+	}
+	for flag, value := range map[string]string{"cluster-networks": o.ClusterNetworks, "probe-networks": o.ProbeNetworks} {
 		if _, err := parsePrefixes(flag, value); err != nil {
 			return err
 		}
@@ -117,73 +103,57 @@ func parseRanges(flag, value string) ([]netip.Prefix, error) {
 	return ranges, nil
 }
 
-// Parts that --without leaves out.
-const (
-	partControllers = "controllers"
-	partGC          = "gc"
-	partKubelet     = "kubelet"
-	partInjector    = "injector"
-	partWebhooks    = "webhooks"
-	partStatus      = "status"
-	partCore        = "core"
-)
+// clusterFlags are the flags of the cluster that `up` makes.
+type clusterFlags struct {
+	config   embedded.Config
+	plane    controlPlaneFlags
+	identity identityFlags
 
-var optionalParts = []string{partControllers, partGC, partKubelet, partInjector, partWebhooks, partStatus, partCore}
-
-// clusterOptions are the flags of the cluster that `up` makes.
-type clusterOptions struct {
-	core        coreOptions
-	identity    identityOptions
-	dirs        []string
-	dataDir     string
-	ephemeral   bool
-	noFsync     bool
-	without     []string
-	inject      string
-	serviceCIDR string
-	podCIDR     string
-	nodeFlags   []string
-	gatewayAPI  string
-	etcdServers []string
-	// settle waits for workloads to become available before COMMAND runs.
-	settle bool
-
-	podCIDRs []netip.Prefix
-	nodes    []kubelet.Node
+	inject, podCIDR, gatewayAPI string
+	nodes                       []string
 }
 
-func (o *clusterOptions) addFlags(flags *pflag.FlagSet) {
-	o.core.addFlags(flags)
+func newClusterFlags() clusterFlags {
+	config := embedded.DefaultConfig()
+	return clusterFlags{
+		config:   config,
+		plane:    controlPlaneFlags{ControlPlaneConfig: config.ControlPlane},
+		identity: identityFlags{config.Identity},
+	}
+}
+
+func (o *clusterFlags) addFlags(flags *pflag.FlagSet) {
+	c := &o.config
+	o.plane.addFlags(flags)
 	o.identity.addFlags(flags)
-	o.core.linkerd.addKubeconfig(flags)
-	addDataDirFlag(flags, &o.dataDir)
-	flags.BoolVar(&o.ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
-	flags.BoolVar(&o.noFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")
-	flags.StringSliceVar(&o.without, "without", nil, "parts to leave out: "+strings.Join(optionalParts, ", "))
+	o.plane.linkerd.addKubeconfig(flags)
+	addDataDirFlag(flags, &c.DataDir)
+	flags.BoolVar(&c.Ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
+	flags.BoolVar(&c.NoFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")
+	flags.StringSliceVar(&c.Without, "without", nil, "parts to leave out: "+strings.Join(embedded.OptionalParts(), ", "))
 	flags.StringVar(&o.inject, "inject", "disabled", "proxy injection where linkerd.io/inject says nothing: enabled or disabled")
-	flags.StringVar(&o.serviceCIDR, "service-cidr", "10.96.0.0/12,fd00:10:96::/112", "ranges of cluster IPs, one or one per family")
-	flags.StringVar(&o.podCIDR, "pod-cidr", "10.244.0.0/16,fd00:10:244::/64", "ranges of pod IPs, one or one per family")
-	flags.StringArrayVar(&o.nodeFlags, "node", nil, "a node, as NAME or NAME=ZONE; repeatable (default "+kubelet.DefaultNode+")")
+	flags.StringVar(&c.ServiceCIDR, "service-cidr", c.ServiceCIDR, "ranges of cluster IPs, one or one per family")
+	flags.StringVar(&o.podCIDR, "pod-cidr", embedded.DefaultPodCIDR, "ranges of pod IPs, one or one per family")
+	flags.StringArrayVar(&o.nodes, "node", nil, "a node, as NAME or NAME=ZONE; repeatable (default "+kubelet.DefaultNode+")")
 	flags.StringVar(&o.gatewayAPI, "gateway-api", "bundled", "definitions of the Gateway API: bundled or none")
-	flags.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of an existing etcd to use instead of the built-in one")
+	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an existing etcd to use instead of the built-in one")
 }
 
 func addDataDirFlag(flags *pflag.FlagSet, dir *string) {
 	flags.StringVar(dir, "data-dir", "", "directory of the instance's data (default: one per DIR under $XDG_STATE_HOME/linkerd-lite)")
 }
 
-func (o *clusterOptions) has(part string) bool { return !slices.Contains(o.without, part) }
-
-func (o *clusterOptions) complete() error {
-	if err := o.core.complete(); err != nil {
+func (o *clusterFlags) complete() error {
+	c := &o.config
+	if err := o.plane.complete(); err != nil {
 		return err
 	}
 	if err := o.identity.complete(); err != nil {
 		return err
 	}
-	for _, part := range o.without {
-		if !slices.Contains(optionalParts, part) {
-			return fmt.Errorf("--without=%s: must be one of %s", part, strings.Join(optionalParts, ", "))
+	for _, part := range c.Without {
+		if !slices.Contains(embedded.OptionalParts(), part) {
+			return fmt.Errorf("--without=%s: must be one of %s", part, strings.Join(embedded.OptionalParts(), ", "))
 		}
 	}
 	if o.inject != "enabled" && o.inject != "disabled" {
@@ -192,22 +162,24 @@ func (o *clusterOptions) complete() error {
 	if o.gatewayAPI != "bundled" && o.gatewayAPI != "none" {
 		return fmt.Errorf("--gateway-api=%s: must be bundled or none", o.gatewayAPI)
 	}
-	if o.ephemeral && o.dataDir != "" {
+	if c.Ephemeral && c.DataDir != "" {
 		return fmt.Errorf("--ephemeral and --data-dir exclude each other")
 	}
-	if _, err := parseRanges("service-cidr", o.serviceCIDR); err != nil {
+	if _, err := parseRanges("service-cidr", c.ServiceCIDR); err != nil {
 		return err
 	}
 	var err error
-	if o.podCIDRs, err = parseRanges("pod-cidr", o.podCIDR); err != nil {
+	if c.PodCIDRs, err = parseRanges("pod-cidr", o.podCIDR); err != nil {
 		return err
 	}
-	for _, text := range o.nodeFlags {
+	for _, text := range o.nodes {
 		name, zone, _ := strings.Cut(text, "=")
 		if name == "" {
 			return fmt.Errorf("--node=%s: a node needs a name", text)
 		}
-		o.nodes = append(o.nodes, kubelet.Node{Name: name, Zone: zone})
+		c.Nodes = append(c.Nodes, kubelet.Node{Name: name, Zone: zone})
 	}
+	c.ControlPlane, c.Identity = o.plane.ControlPlaneConfig, o.identity.IdentityConfig
+	c.Inject, c.GatewayAPI, c.Version = o.inject == "enabled", o.gatewayAPI == "bundled", programVersion()
 	return nil
 }

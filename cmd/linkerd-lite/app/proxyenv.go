@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/proxyenv"
 )
@@ -126,7 +127,7 @@ func newProxyEnvCommand() *cobra.Command {
 // dialAddress is where a proxy reaches one of the instance's APIs. On an
 // address for all interfaces plaintext is refused, and a proxy speaks plaintext
 // to loopback: then it dials the address of its pod, which is local too.
-func dialAddress(info *RunInfo, listener, podIP string) (string, error) {
+func dialAddress(info *datadir.RunInfo, listener, podIP string) (string, error) {
 	address, ok := info.Addresses[listener]
 	if !ok {
 		return "", fmt.Errorf("the instance in %s does not serve the %s API", info.DataDir, listener)

@@ -18,13 +18,15 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded"
+	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 func newUpCommand() *cobra.Command {
 	var (
-		options clusterOptions
+		options = newClusterFlags()
 		logging logOptions
 		output  string
 		dryRun  bool
@@ -52,7 +54,7 @@ the cluster stops, and the exit code is COMMAND's.`,
 			if output != "text" && output != "json" {
 				return &exitError{code: exitUsage, err: fmt.Errorf("--output=%s: must be text or json", output)}
 			}
-			options.dirs, options.settle = dirs, len(command) > 0
+			options.config.Dirs, options.config.Settle = dirs, len(command) > 0
 			if err := options.complete(); err != nil {
 				return &exitError{code: exitUsage, err: err}
 			}
@@ -63,9 +65,9 @@ the cluster stops, and the exit code is COMMAND's.`,
 			if err != nil {
 				return &exitError{code: exitUsage, err: err}
 			}
-			options.core.linkerd.warn(cmd.Flags(), log)
+			options.plane.linkerd.warn(cmd.Flags(), log)
 			up := &up{
-				options: &options,
+				config:  options.config,
 				log:     log,
 				command: command,
 				json:    output == "json",
@@ -73,6 +75,7 @@ the cluster stops, and the exit code is COMMAND's.`,
 				stdout:  cmd.OutOrStdout(),
 				stderr:  cmd.ErrOrStderr(),
 			}
+			up.config.Log, up.config.Out, up.config.OnReady = log, up.stderr, up.partReady
 			if dryRun {
 				return up.dryRun(cmd.Context())
 			}
@@ -89,16 +92,16 @@ the cluster stops, and the exit code is COMMAND's.`,
 
 // up is one run of the command.
 type up struct {
-	options        *clusterOptions
+	config         embedded.Config
 	log            *slog.Logger
 	command        []string
 	json           bool
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	began    time.Time
-	signals  chan os.Signal
-	instance *instance
+	began   time.Time
+	signals chan os.Signal
+	cluster *embedded.Cluster
 	// ended gets what the instance's run returned.
 	ended chan error
 	stop  context.CancelFunc
@@ -114,19 +117,19 @@ func (u *up) run(ctx context.Context) error {
 	defer u.stop()
 
 	lastLine := captureLibraryLogs(u.log)
-	instance, err := newInstance(ctx, u.options, u.log, u.stderr, u.partReady)
+	cluster, err := embedded.New(ctx, u.config)
 	if err != nil {
 		return err
 	}
-	u.instance = instance
-	nameLibraryDeaths(instance.supervisor, lastLine, u.stderr)
-	for _, notice := range instance.notices {
+	u.cluster = cluster
+	nameLibraryDeaths(cluster, lastLine, u.stderr)
+	for _, notice := range cluster.Notices() {
 		u.printf("%s\n", notice)
 	}
 	u.ended = make(chan error, 1)
-	go func() { u.ended <- instance.run(ctx) }()
+	go func() { u.ended <- cluster.Run(ctx) }()
 	result := u.drive(ctx)
-	if err := instance.close(); err != nil {
+	if err := cluster.Close(); err != nil {
 		u.log.Warn("cleaning up", "error", err)
 	}
 	return result
@@ -136,7 +139,7 @@ func (u *up) run(ctx context.Context) error {
 // the instance has ended.
 func (u *up) drive(ctx context.Context) error {
 	select {
-	case <-u.instance.supervisor.Ready():
+	case <-u.cluster.Ready():
 	case err := <-u.ended:
 		return err
 	case sig := <-u.signals:
@@ -193,23 +196,14 @@ func (u *up) partReady(status lifecycle.Status) {
 
 // announce prints the addresses and writes the final run.json.
 func (u *up) announce() error {
-	info := &u.instance.info
-	info.Ready = true
-	info.ReadySeconds = time.Since(u.began).Seconds()
-	for _, status := range u.instance.supervisor.Status() {
-		info.Parts = append(info.Parts, PartTime{status.Name, status.Start.Seconds(), status.Ready.Seconds()})
-	}
-	if err := info.write(u.instance.dir); err != nil {
+	info, err := u.cluster.Announce(time.Since(u.began))
+	if err != nil {
 		return err
 	}
-	for _, spec := range listenerSpecs {
-		if address, ok := info.Addresses[spec.name]; ok {
-			u.printf("%-12s %s\n", spec.name, address)
-		}
-	}
+	printAddresses(u.stderr, info.Addresses)
 	u.printf("%-12s %s\n", "kubeconfig", info.Kubeconfig)
 	if u.json {
-		if err := writeJSON(u.stdout, info); err != nil {
+		if err := diagnostics.WriteJSON(u.stdout, info); err != nil {
 			return fmt.Errorf("writing the description: %w", err)
 		}
 	}
@@ -218,11 +212,42 @@ func (u *up) announce() error {
 	return nil
 }
 
+// printAddresses prints a line for each address that is listened on.
+func printAddresses(out io.Writer, addresses map[string]string) {
+	for _, spec := range embedded.ListenerSpecs() {
+		if address, ok := addresses[spec.Name]; ok {
+			fmt.Fprintf(out, "%-12s %s\n", spec.Name, address)
+		}
+	}
+}
+
+// dryRun prints the plan of the directories. The error says that something
+// would fail.
+func (u *up) dryRun(ctx context.Context) error {
+	lastLine := captureLibraryLogs(u.log)
+	u.config.OnReady = nil
+	plan, err := embedded.DryRun(ctx, u.config, func(scratch *embedded.Cluster) { nameLibraryDeaths(scratch, lastLine, u.stderr) })
+	if err != nil {
+		return err
+	}
+	if u.json {
+		if err := diagnostics.WriteJSON(u.stdout, plan); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprint(u.stdout, plan.String())
+	}
+	if n := len(plan.Failed) + len(plan.Waiting); n > 0 {
+		return fmt.Errorf("dry run: %s would not be applied", diagnostics.Count(n, "object"))
+	}
+	return nil
+}
+
 // nameLibraryDeaths turns the ways in which Kubernetes' code ends a process
 // into named failures. These hooks are process-wide: only a command sets them.
-func nameLibraryDeaths(supervisor *lifecycle.Supervisor, lastLine func() string, stderr io.Writer) {
+func nameLibraryDeaths(cluster *embedded.Cluster, lastLine func() string, stderr io.Writer) {
 	klog.OsExit = func(int) {
-		supervisor.Fail("kubernetes", errors.New(strings.TrimSpace(lastLine())))
+		cluster.Fail("kubernetes", errors.New(strings.TrimSpace(lastLine())))
 		// Its caller counts on not getting on.
 		runtime.Goexit()
 	}

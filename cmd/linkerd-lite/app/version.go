@@ -9,10 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
-
-// linkerdVersion is the version of Linkerd whose behaviour this program has.
-const linkerdVersion = "2.20"
 
 // programVersion is the module's version where the build knows one: a tag, or
 // a pseudo-version that names the revision.
@@ -46,7 +44,7 @@ func versionOf(info *debug.BuildInfo) string {
 // versionText is what the command version and the flag --version print.
 func versionText() string {
 	return fmt.Sprintf("linkerd-lite: %s\nLinkerd:      %s\nKubernetes:   %s\nGo:           %s\n",
-		programVersion(), linkerdVersion, apiserver.KubernetesVersion(), runtime.Version())
+		programVersion(), linkerd.Version, apiserver.KubernetesVersion(), runtime.Version())
 }
 
 func newVersionCommand() *cobra.Command {

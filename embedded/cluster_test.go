@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -26,38 +26,31 @@ const (
 
 // running is an instance in the test's process.
 type running struct {
-	*instance
+	*Cluster
 	stop  context.CancelFunc
 	ended chan error
 }
 
-func startRunning(t *testing.T, args ...string) *running {
+func startRunning(t *testing.T, without ...string) *running {
 	t.Helper()
-	var options clusterOptions
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	options.addFlags(flags)
-	if err := flags.Parse(append([]string{"--ephemeral", "--random-ports"}, args...)); err != nil {
-		t.Fatal(err)
-	}
-	if err := options.complete(); err != nil {
-		t.Fatal(err)
-	}
-	log := slog.New(slog.DiscardHandler)
-	captureLibraryLogs(log)
+	config := DefaultConfig()
+	config.Ephemeral, config.ControlPlane.Addresses.Random, config.Without = true, true, without
+	config.Log, config.Out = slog.New(slog.DiscardHandler), io.Discard
+	klog.SetSlogLogger(config.Log)
 	ctx, cancel := context.WithCancel(context.Background())
-	i, err := newInstance(ctx, &options, log, io.Discard, nil)
+	c, err := New(ctx, config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{instance: i, stop: cancel, ended: make(chan error, 1)}
-	go func() { r.ended <- i.run(ctx) }()
+	r := &running{Cluster: c, stop: cancel, ended: make(chan error, 1)}
+	go func() { r.ended <- c.Run(ctx) }()
 	return r
 }
 
 func (r *running) wait(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	select {
-	case <-r.supervisor.Ready():
+	case <-r.Ready():
 	case err := <-r.ended:
 		t.Fatalf("ended before it was ready: %v", err)
 	case <-time.After(instanceStart):
@@ -76,7 +69,7 @@ func (r *running) end(t *testing.T) {
 	if err := <-r.ended; err != nil {
 		t.Error(err)
 	}
-	if err := r.close(); err != nil {
+	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -131,9 +124,9 @@ func TestShimDies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
-	i := startRunning(t, "--without=controllers,kubelet,injector")
+	i := startRunning(t, PartControllers, PartKubelet, PartInjector)
 	defer func() {
-		if err := i.close(); err != nil {
+		if err := i.Close(); err != nil {
 			t.Error(err)
 		}
 	}()

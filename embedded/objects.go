@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"cmp"
@@ -19,6 +19,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/policy/admission"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
@@ -33,27 +34,27 @@ func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// controlPlane describes the control plane as it is now.
-func (i *instance) controlPlane(authority *identity.Service, hooks *webhook.Server) controlplane.Config {
-	o := &i.options.core
+// ownObjects describes the control plane as it is now.
+func (i *Cluster) ownObjects(authority *identity.Service, hooks *webhook.Server) controlplane.Config {
+	o := &i.config.ControlPlane
 	config := controlplane.Config{
-		Namespace:       o.controlPlaneNamespace,
-		ClusterDomain:   o.clusterDomain,
-		TrustDomain:     o.trustDomain,
-		ClusterNetworks: o.clusterNetworks,
-		OpaquePorts:     o.defaultOpaquePorts,
-		InboundPolicy:   o.defaultPolicy,
-		ProbeNetworks:   o.probeNetworks,
-		EgressNamespace: o.egressNamespace,
-		IPv6:            o.enableIPv6,
-		Version:         "stable-" + linkerdVersion,
+		Namespace:       o.ControlPlaneNamespace,
+		ClusterDomain:   o.ClusterDomain,
+		TrustDomain:     o.TrustDomain,
+		ClusterNetworks: o.ClusterNetworks,
+		OpaquePorts:     o.DefaultOpaquePorts,
+		InboundPolicy:   o.DefaultPolicy,
+		ProbeNetworks:   o.ProbeNetworks,
+		EgressNamespace: o.EgressNamespace,
+		IPv6:            o.EnableIPv6,
+		Version:         "stable-" + linkerd.Version,
 		ProxyVersion:    injector.DefaultProxyVersion,
 		TrustAnchors:    string(authority.Anchors().PEM),
 		Issuer:          keyPair(authority.Issuer().PEM()),
-		IssuerScheme:    i.options.identity.scheme,
+		IssuerScheme:    i.config.Identity.Scheme,
 
-		IssuanceLifetime:   i.options.identity.lifetime,
-		ClockSkewAllowance: i.options.identity.clockSkew,
+		IssuanceLifetime:   i.config.Identity.Lifetime,
+		ClockSkewAllowance: i.config.Identity.ClockSkew,
 
 		Destination: i.address("destination"),
 		Policy:      i.address("policy"),
@@ -62,7 +63,7 @@ func (i *instance) controlPlane(authority *identity.Service, hooks *webhook.Serv
 	if hooks != nil {
 		config.Webhooks = keyPair(hooks.KeyPair())
 	}
-	if i.options.has(partControllers) && i.options.has(partKubelet) {
+	if i.config.has(PartControllers) && i.config.has(PartKubelet) {
 		config.Replicas = 1
 	}
 	return config
@@ -73,7 +74,7 @@ func keyPair(cert, key []byte) *controlplane.KeyPair {
 }
 
 // address is where a listener is, the zero value if there is none.
-func (i *instance) address(name string) netip.AddrPort {
+func (i *Cluster) address(name string) netip.AddrPort {
 	l, ok := i.listeners[name]
 	if !ok {
 		return netip.AddrPort{}
@@ -81,14 +82,14 @@ func (i *instance) address(name string) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// builtin are the definitions that this instance brings.
-func (i *instance) builtin() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	return crds.Builtin(i.options.gatewayAPI == "bundled")
+// builtin are the definitions that the cluster brings.
+func (c *Config) builtin() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return crds.Builtin(c.GatewayAPI)
 }
 
 // newSyncer builds the syncer of the directories, beside which there are the
 // built-in definitions.
-func (i *instance) newSyncer(client *rest.Config, builtin []*apiextensionsv1.CustomResourceDefinition, dirs []string) (*manifests.Syncer, error) {
+func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.CustomResourceDefinition, stateDir string) (*manifests.Syncer, error) {
 	var base []manifests.Base
 	for _, crd := range builtin {
 		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
@@ -101,32 +102,32 @@ func (i *instance) newSyncer(client *rest.Config, builtin []*apiextensionsv1.Cus
 		base = append(base, manifests.Base{Object: u, FieldManager: crds.FieldManager})
 	}
 	config := manifests.Config{
-		Dirs:       dirs,
+		Dirs:       c.Dirs,
 		RESTConfig: client,
-		StateDir:   i.stateDir,
-		Sync:       !i.options.ephemeral && !i.options.noFsync,
+		StateDir:   stateDir,
+		Sync:       !c.Ephemeral && !c.NoFsync,
 		Base:       base,
-		Out:        i.out,
-		Log:        i.log.With("part", "manifests"),
+		Out:        c.Out,
+		Log:        c.Log.With("part", "manifests"),
 
-		StatusOwners: i.options.statusOwners(),
+		StatusOwners: c.statusOwners(),
 	}
-	if i.options.has(partWebhooks) {
-		config.Check = i.checkManifest
+	if c.has(PartWebhooks) {
+		config.Check = c.checkManifest
 	}
 	return manifests.New(config), nil
 }
 
 // statusOwners are the kinds whose status is written by a part that runs. That
 // of the others is the manifests' to say.
-func (o *clusterOptions) statusOwners() map[schema.GroupKind]string {
+func (c *Config) statusOwners() map[schema.GroupKind]string {
 	owners := manifests.DefaultStatusOwners()
 	maps.DeleteFunc(owners, func(_ schema.GroupKind, owner string) bool {
 		switch owner {
 		case manifests.StatusByPolicyWriter:
-			return !o.has(partCore) || !o.has(partStatus)
+			return !c.has(PartCore) || !c.has(PartStatus)
 		case manifests.StatusByController, manifests.StatusByNamespaceController:
-			return !o.has(partControllers)
+			return !c.has(PartControllers)
 		}
 		return false
 	})
@@ -135,7 +136,7 @@ func (o *clusterOptions) statusOwners() map[schema.GroupKind]string {
 
 // checkManifest asks the same functions as the webhooks, so that a fault is
 // reported with its file and line.
-func (i *instance) checkManifest(object *unstructured.Unstructured) []manifests.Problem {
+func (c *Config) checkManifest(object *unstructured.Unstructured) []manifests.Problem {
 	kind := object.GroupVersionKind().GroupKind()
 	data, err := object.MarshalJSON()
 	if err != nil {
@@ -143,7 +144,7 @@ func (i *instance) checkManifest(object *unstructured.Unstructured) []manifests.
 	}
 	switch {
 	case kind.Group == "linkerd.io" && kind.Kind == "ServiceProfile":
-		result := validator.Validate(data, i.profileChecks(nil))
+		result := validator.Validate(data, c.profileChecks(nil))
 		if result.Problem != nil {
 			return []manifests.Problem{{Field: result.Problem.Field, Message: result.Problem.String()}}
 		}
@@ -155,7 +156,7 @@ func (i *instance) checkManifest(object *unstructured.Unstructured) []manifests.
 	case admission.Knows(kind):
 		// Where a manifest names no namespace, it is applied to this one.
 		namespace := cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
-		if problem := admission.Check(kind, namespace, data, i.policyChecks()); problem != nil {
+		if problem := admission.Check(kind, namespace, data, policyChecks()); problem != nil {
 			return []manifests.Problem{{Field: problem.Field, Message: problem.String()}}
 		}
 	}

@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"context"
@@ -37,8 +37,8 @@ var coreListeners = []string{"destination", "policy", "identity", "shim-inbound"
 
 // core is the control plane itself: what reads an API server, whichever it is,
 // and answers proxies.
-type core struct {
-	options   *coreOptions
+type controlPlane struct {
+	config    *ControlPlaneConfig
 	log       *slog.Logger
 	registry  *prometheus.Registry
 	listeners listeners
@@ -53,12 +53,12 @@ type core struct {
 	graph *view.Graph
 }
 
-// newCore builds the State and its views. It starts nothing.
-func newCore(c core) (*core, error) {
+// newControlPlane builds the State and its views. It starts nothing.
+func newControlPlane(c controlPlane) (*controlPlane, error) {
 	st, err := state.New(state.Config{
 		Cluster:         state.LocalCluster,
-		Kinds:           state.LocalKinds(c.options.enableEndpointSlices),
-		SecretNamespace: c.options.controlPlaneNamespace,
+		Kinds:           state.LocalKinds(c.config.EnableEndpointSlices),
+		SecretNamespace: c.config.ControlPlaneNamespace,
 		Log:             c.log.With("part", "state"),
 		Registerer:      c.registry,
 	})
@@ -72,7 +72,7 @@ func newCore(c core) (*core, error) {
 // parts are the core's parts. They wait for those named in after; writers may
 // lead only once those named in writersAfter are done too. With status false
 // the core writes nothing.
-func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Part, error) {
+func (c *controlPlane) parts(status bool, after, writersAfter []string) ([]lifecycle.Part, error) {
 	metrics, err := grpcserver.NewMetrics(c.registry)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 		return nil, err
 	}
 	linked, err := links.New(links.Config{
-		State: c.state, EndpointSlices: c.options.enableEndpointSlices,
+		State: c.state, EndpointSlices: c.config.EnableEndpointSlices,
 		Log: c.log.With("part", "links"), Registerer: c.registry,
 	})
 	if err != nil {
@@ -128,18 +128,18 @@ func (c *core) parts(status bool, after, writersAfter []string) ([]lifecycle.Par
 		}
 		writer, err := policystatus.New(policystatus.Config{
 			State: c.state, Client: patches, Kube: c.kube,
-			Namespace: c.options.controlPlaneNamespace, Identity: c.holder, DeploymentName: c.options.policyDeployment,
-			PatchTimeout:    time.Duration(c.options.patchTimeoutMs) * time.Millisecond,
-			ClusterNetworks: c.options.clusterNetworks, Log: c.log.With("part", "status"), Registerer: c.registry,
+			Namespace: c.config.ControlPlaneNamespace, Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
+			PatchTimeout:    time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
+			ClusterNetworks: c.config.ClusterNetworks, Log: c.log.With("part", "status"), Registerer: c.registry,
 		})
 		if err != nil {
 			return nil, err
 		}
 		writersAfter = append([]string{"state"}, writersAfter...)
 		parts = append(parts, lifecycle.Part{Name: "status", After: writersAfter, Run: runAtOnce(writer.Run)})
-		if c.options.enableEndpointSlices {
+		if c.config.EnableEndpointSlices {
 			workloads, err := extworkloads.New(extworkloads.Config{
-				State: c.state, Client: c.kube, Namespace: c.options.controlPlaneNamespace,
+				State: c.state, Client: c.kube, Namespace: c.config.ControlPlaneNamespace,
 				Identity: c.holder, Log: c.log.With("part", "workloads"), Registerer: c.registry,
 			})
 			if err != nil {
@@ -159,63 +159,63 @@ func runAtOnce(run func(context.Context) error) func(context.Context, func()) er
 	}
 }
 
-func (c *core) destinationConfig() destination.Config {
-	o := c.options
+func (c *controlPlane) destinationConfig() destination.Config {
+	o := c.config
 	return destination.Config{
 		State:                   c.state,
 		Graph:                   c.graph,
 		Log:                     c.log.With("part", "destination"),
 		Registerer:              c.registry,
-		ControllerNamespace:     o.controlPlaneNamespace,
-		TrustDomain:             o.trustDomain,
-		ClusterDomain:           o.clusterDomain,
-		DefaultOpaquePorts:      o.defaultOpaquePorts,
-		OutboundTransportMode:   o.outboundTransportMode,
-		EnableH2Upgrade:         o.enableH2Upgrade,
-		EnableEndpointSlices:    o.enableEndpointSlices,
-		EnableIPv6:              o.enableIPv6,
-		ExtEndpointZoneWeights:  o.zoneWeights,
-		StrictProfiles:          o.strictProfiles,
-		MeshedHTTP2ClientParams: o.meshedHTTP2Params,
+		ControllerNamespace:     o.ControlPlaneNamespace,
+		TrustDomain:             o.TrustDomain,
+		ClusterDomain:           o.ClusterDomain,
+		DefaultOpaquePorts:      o.DefaultOpaquePorts,
+		OutboundTransportMode:   o.OutboundTransportMode,
+		EnableH2Upgrade:         o.EnableH2Upgrade,
+		EnableEndpointSlices:    o.EnableEndpointSlices,
+		EnableIPv6:              o.EnableIPv6,
+		ExtEndpointZoneWeights:  o.ZoneWeights,
+		StrictProfiles:          o.StrictProfiles,
+		MeshedHTTP2ClientParams: o.MeshedHTTP2Params,
 	}
 }
 
-func (c *core) inboundConfig(stopping <-chan struct{}) inbound.Config {
-	o := c.options
+func (c *controlPlane) inboundConfig(stopping <-chan struct{}) inbound.Config {
+	o := c.config
 	return inbound.Config{
 		State:                 c.state,
 		Graph:                 c.graph,
 		Stopping:              stopping,
 		Log:                   c.log.With("part", "policy"),
 		Registerer:            c.registry,
-		ClusterNetworks:       o.clusterNetworks,
-		ProbeNetworks:         o.probeNetworks,
-		DefaultPolicy:         o.defaultPolicy,
-		TrustDomain:           o.trustDomain,
-		ControlPlaneNamespace: o.controlPlaneNamespace,
+		ClusterNetworks:       o.ClusterNetworks,
+		ProbeNetworks:         o.ProbeNetworks,
+		DefaultPolicy:         o.DefaultPolicy,
+		TrustDomain:           o.TrustDomain,
+		ControlPlaneNamespace: o.ControlPlaneNamespace,
 	}
 }
 
-func (c *core) outboundConfig(stopping <-chan struct{}) outbound.Config {
-	o := c.options
+func (c *controlPlane) outboundConfig(stopping <-chan struct{}) outbound.Config {
+	o := c.config
 	return outbound.Config{
 		State:                        c.state,
 		Graph:                        c.graph,
 		Stopping:                     stopping,
 		Log:                          c.log.With("part", "policy"),
 		Registerer:                   c.registry,
-		ClusterNetworks:              o.clusterNetworks,
-		ClusterDomain:                o.clusterDomain,
-		DefaultOpaquePorts:           o.defaultOpaquePorts,
-		AllowL5dRequestHeaders:       o.allowL5dHeaders,
-		GlobalEgressNetworkNamespace: o.egressNamespace,
+		ClusterNetworks:              o.ClusterNetworks,
+		ClusterDomain:                o.ClusterDomain,
+		DefaultOpaquePorts:           o.DefaultOpaquePorts,
+		AllowL5dRequestHeaders:       o.AllowL5dHeaders,
+		GlobalEgressNetworkNamespace: o.EgressNamespace,
 	}
 }
 
 // shim builds the servers of the three APIs and of the direct path.
-func (c *core) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error) {
+func (c *controlPlane) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error) {
 	account := func(name string) string {
-		return linkerd.ServiceAccountIdentity(name, c.options.controlPlaneNamespace, c.options.controlPlaneNamespace, c.options.trustDomain)
+		return linkerd.ServiceAccountIdentity(name, c.config.ControlPlaneNamespace, c.config.ControlPlaneNamespace, c.config.TrustDomain)
 	}
 	config := proxyshim.Config{
 		Services: []proxyshim.Service{
@@ -245,7 +245,7 @@ func (c *core) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error) {
 	return shim, nil
 }
 
-func (c *core) listening(name string) []net.Listener {
+func (c *controlPlane) listening(name string) []net.Listener {
 	if l, ok := c.listeners[name]; ok {
 		return []net.Listener{l}
 	}

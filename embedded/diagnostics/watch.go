@@ -1,4 +1,4 @@
-package app
+package diagnostics
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // updateWriter prints one message of a Get stream.
 type updateWriter func(out io.Writer, authority string, update *destination.Update) error
 
-// updateWriterFor returns the writer for an output format of --watch.
-func updateWriterFor(format string) (updateWriter, error) {
+// UpdateWriter returns the writer for an output format of --watch.
+func UpdateWriter(format string) (updateWriter, error) {
 	switch format {
 	case "table", "":
 		return func(out io.Writer, authority string, update *destination.Update) error {
@@ -42,9 +42,9 @@ func updateWriterFor(format string) (updateWriter, error) {
 	return nil, fmt.Errorf("output format %q: use table, wide or json", format)
 }
 
-// watchEndpoints prints each message of the Get streams as it comes, until one
+// WatchEndpoints prints each message of the Get streams as it comes, until one
 // of the streams ends. Messages of one stream keep their order.
-func watchEndpoints(ctx context.Context, client destination.DestinationClient, authorities []string, token string, out io.Writer, write updateWriter) error {
+func WatchEndpoints(ctx context.Context, client destination.DestinationClient, authorities []string, token string, out io.Writer, write updateWriter) error {
 	type message struct {
 		authority string
 		update    *destination.Update
@@ -94,7 +94,7 @@ func writeUpdate(out io.Writer, authority string, update *destination.Update, wi
 	var b strings.Builder
 	switch update := update.GetUpdate().(type) {
 	case *destination.Update_Add:
-		found := map[endpointKey]endpoint{}
+		found := map[endpointKey]Endpoint{}
 		addEndpoints(found, update.Add)
 		for _, e := range sortEndpoints(found) {
 			fmt.Fprintf(&b, "add      %s   %s   %s", authority, addressText(e.IP, e.Port), e.Pod)

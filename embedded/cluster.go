@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
@@ -36,23 +38,21 @@ const (
 	failureTimeout = 2 * time.Second
 )
 
-// instance is a cluster in this process: its data directory, its sockets and
+// Cluster is a cluster in this process: its data directory, its sockets and
 // its parts. Several can live in one process.
-type instance struct {
-	options    *clusterOptions
+type Cluster struct {
+	config     *Config
 	log        *slog.Logger
 	dir        *datadir.Dir
 	listeners  listeners
 	registry   *prometheus.Registry
 	supervisor *lifecycle.Supervisor
-	info       RunInfo
+	info       datadir.RunInfo
 	// keeper is told of new certificates by those who have them.
 	keeper *objectKeeper
 	// syncer is nil without manifest directories.
 	syncer *manifests.Syncer
-	// stateDir is where the inventory of manifests is.
-	stateDir string
-	client   *rest.Config
+	client *rest.Config
 	// out gets what the user should read.
 	out io.Writer
 	// notices are things to tell the user before the start.
@@ -60,32 +60,35 @@ type instance struct {
 	undo    []func() error
 }
 
-// newInstance takes the data directory, binds all addresses and puts the parts
-// together. Nothing runs until run is called; close undoes it.
-func newInstance(ctx context.Context, options *clusterOptions, log *slog.Logger, out io.Writer, onReady func(lifecycle.Status)) (*instance, error) {
-	i := &instance{options: options, log: log, out: out, registry: prometheus.NewRegistry(), keeper: newObjectKeeper(log.With("part", "objects"))}
+// New takes the data directory, binds all addresses and puts the parts
+// together. Nothing runs until Run is called; Close undoes it.
+func New(ctx context.Context, config Config) (*Cluster, error) {
+	i := &Cluster{
+		config: &config, log: config.Log, out: config.Out,
+		registry: prometheus.NewRegistry(), keeper: newObjectKeeper(config.Log.With("part", "objects")),
+	}
 	if err := i.prepare(ctx); err != nil {
-		return nil, errors.Join(err, i.close())
+		return nil, errors.Join(err, i.Close())
 	}
 	parts, err := i.parts()
 	if err == nil {
 		i.supervisor, err = lifecycle.New(lifecycle.Config{
-			Log: log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout, OnReady: onReady,
+			Log: i.log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout, OnReady: config.OnReady,
 		}, parts...)
 	}
 	if err != nil {
-		return nil, errors.Join(err, i.close())
+		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
 }
 
-func (i *instance) prepare(ctx context.Context) error {
+func (i *Cluster) prepare(ctx context.Context) error {
 	if err := i.openDir(ctx); err != nil {
 		return err
 	}
 	i.undo = append(i.undo, i.dir.Close)
 	var err error
-	if i.listeners, err = i.options.core.addresses.bind(i.addresses()...); err != nil {
+	if i.listeners, err = i.config.ControlPlane.Addresses.bind(i.addresses()...); err != nil {
 		return err
 	}
 	i.undo = append(i.undo, func() error { i.listeners.close(); return nil })
@@ -94,12 +97,12 @@ func (i *instance) prepare(ctx context.Context) error {
 		return err
 	}
 	i.undo = append(i.undo, withdraw)
-	i.info = newRunInfo(i)
-	return i.info.write(i.dir)
+	i.info = i.describe()
+	return i.info.Write(i.dir)
 }
 
-func (i *instance) openDir(ctx context.Context) error {
-	if i.options.ephemeral {
+func (i *Cluster) openDir(ctx context.Context) error {
+	if i.config.Ephemeral {
 		dir, removed, err := datadir.OpenTemporary(ctx)
 		for _, path := range removed {
 			i.notices = append(i.notices, "removed "+path+", left behind by a process that is gone")
@@ -107,10 +110,10 @@ func (i *instance) openDir(ctx context.Context) error {
 		i.dir = dir
 		return err
 	}
-	path := i.options.dataDir
+	path := i.config.DataDir
 	if path == "" {
 		var err error
-		if path, err = datadir.Default(i.options.dirs); err != nil {
+		if path, err = datadir.Default(i.config.Dirs); err != nil {
 			return err
 		}
 	}
@@ -126,8 +129,8 @@ func (i *instance) openDir(ctx context.Context) error {
 }
 
 // parts is the whole program: each part, what it is given and what it waits for.
-func (i *instance) parts() ([]lifecycle.Part, error) {
-	o := i.options
+func (i *Cluster) parts() ([]lifecycle.Part, error) {
+	o := i.config
 	i.registry.MustRegister(promcollectors.NewGoCollector(), promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}))
 	var parts []lifecycle.Part
 	add := func(name string, run func(context.Context, func()) error, after ...string) {
@@ -145,12 +148,12 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 		Status:    i.status,
 		Manifests: i.manifestStatus(),
 		Gatherer:  i.registry,
-		Pprof:     o.core.enablePprof,
+		Pprof:     o.ControlPlane.EnablePprof,
 		Log:       i.log,
 	}).Run)
 
 	// Store.
-	etcdServers := o.etcdServers
+	etcdServers := o.EtcdServers
 	apiAfter := []string{"admin"}
 	if len(etcdServers) == 0 {
 		socket, err := i.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
@@ -160,7 +163,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 		store, err := etcd.New(etcd.Config{
 			Dir:           i.dir.EtcdDir(),
 			Socket:        socket,
-			UnsafeNoFsync: o.ephemeral || o.noFsync,
+			UnsafeNoFsync: o.Ephemeral || o.NoFsync,
 			Failed:        func(err error) { i.supervisor.Fail("etcd", err) },
 			Log:           i.log.With("part", "etcd"),
 		})
@@ -180,7 +183,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 		Listener:    i.listeners["api"],
 		Keys:        keys,
 		EtcdServers: etcdServers,
-		ServiceCIDR: o.serviceCIDR,
+		ServiceCIDR: o.ServiceCIDR,
 		Log:         i.log.With("part", "apiserver"),
 	})
 	if err != nil {
@@ -194,23 +197,23 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 
 	client := api.Client()
-	i.client, i.stateDir = client, filepath.Join(i.dir.Path(), "manifests")
+	i.client = client
 	kube, err := protobufClient(client)
 	if err != nil {
 		return nil, err
 	}
-	if o.has(partControllers) {
+	if o.has(PartControllers) {
 		add("controllers", controllers.New(controllers.Config{
 			Client:        client,
 			RootCA:        keys.CA(),
-			WithoutGC:     !o.has(partGC),
-			WithEndpoints: !o.core.enableEndpointSlices,
+			WithoutGC:     !o.has(PartGC),
+			WithEndpoints: !o.ControlPlane.EnableEndpointSlices,
 			Log:           i.log.With("part", "controllers"),
 		}).Run, "apiserver")
 	}
-	if o.has(partKubelet) {
+	if o.has(PartKubelet) {
 		nodes, err := kubelet.New(kubelet.Config{
-			Client: kube, Nodes: o.nodes, PodCIDRs: o.podCIDRs, DataDir: i.dir.Path(),
+			Client: kube, Nodes: o.Nodes, PodCIDRs: o.PodCIDRs, DataDir: i.dir.Path(),
 			Logger: i.log, Registerer: i.registry,
 		})
 		if err != nil {
@@ -220,7 +223,7 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 
 	// Linkerd's kinds and certificates.
-	definitions, err := i.builtin()
+	definitions, err := i.config.builtin()
 	if err != nil {
 		return nil, err
 	}
@@ -236,15 +239,15 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 	add("events", recorder.Run, "apiserver")
 	add("identity", authority.Run, "events")
-	var controlPlane *core
-	if o.has(partCore) {
-		if controlPlane, err = newCore(core{
-			options: &o.core, log: i.log, registry: i.registry, listeners: i.listeners,
+	var plane *controlPlane
+	if o.has(PartCore) {
+		if plane, err = newControlPlane(controlPlane{
+			config: &o.ControlPlane, log: i.log, registry: i.registry, listeners: i.listeners,
 			client: client, kube: kube, holder: i.holder(), identity: authority,
 		}); err != nil {
 			return nil, err
 		}
-		coreParts, err := controlPlane.parts(o.has(partStatus), []string{"crds"}, []string{"objects"})
+		coreParts, err := plane.parts(o.has(PartStatus), []string{"crds"}, []string{"objects"})
 		if err != nil {
 			return nil, err
 		}
@@ -252,7 +255,11 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 
 	// Admission.
-	hooks, err := i.admission(client, kube, authority, controlPlane)
+	var st *state.State
+	if plane != nil {
+		st = plane.state
+	}
+	hooks, err := i.admission(client, kube, authority, st)
 	if err != nil {
 		return nil, err
 	}
@@ -268,35 +275,35 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 	}
 	add("objects", func(ctx context.Context, ready func()) error {
 		return i.keeper.run(ctx, ready, func(ctx context.Context) error {
-			return controlplane.Ensure(ctx, writer, i.controlPlane(authority, hooks.server))
+			return controlplane.Ensure(ctx, writer, i.ownObjects(authority, hooks.server))
 		})
 	}, "admission", "identity")
 
 	// Manifests: last, so that what they hold meets the whole cluster.
-	if len(o.dirs) > 0 {
-		sync, err := i.newSyncer(client, definitions, o.dirs)
+	if len(o.Dirs) > 0 {
+		sync, err := newSyncer(o, client, definitions, manifestsDir(i.dir.Path()))
 		if err != nil {
 			return nil, err
 		}
 		i.syncer = sync
 		after := []string{"admission", "objects", "priorities"}
-		for part, name := range map[string]string{partControllers: "controllers", partKubelet: "kubelet", partCore: "core"} {
+		for part, name := range map[string]string{PartControllers: "controllers", PartKubelet: "kubelet", PartCore: "core"} {
 			if o.has(part) {
 				after = append(after, name)
 			}
 		}
 		add("manifests", sync.Run, after...)
 	}
-	if controlPlane != nil && len(o.dirs) > 0 {
+	if plane != nil && len(o.Dirs) > 0 {
 		task("settled", func(ctx context.Context, _ func()) error {
-			return (&settler{client: kube, state: controlPlane.state, warn: i.warn, waitWorkloads: o.settle && o.has(partControllers) && o.has(partKubelet)}).run(ctx)
+			return (&settler{client: kube, state: plane.state, warn: i.warn, waitWorkloads: o.Settle && o.has(PartControllers) && o.has(PartKubelet)}).run(ctx)
 		}, "manifests")
 	}
 
 	// Roles: a hundred and fifty writes that nobody waits for, since our own
 	// clients may do everything.
 	rolesAfter := []string{"objects", "hooks"}
-	if len(o.dirs) > 0 {
+	if len(o.Dirs) > 0 {
 		rolesAfter = append(rolesAfter, "manifests")
 	}
 	task("roles", func(ctx context.Context, ready func()) error {
@@ -307,12 +314,12 @@ func (i *instance) parts() ([]lifecycle.Part, error) {
 }
 
 // addresses are the names of the listeners that this instance needs.
-func (i *instance) addresses() []string {
+func (i *Cluster) addresses() []string {
 	names := []string{"api", "admin"}
-	if i.options.has(partWebhooks) || i.options.has(partInjector) {
+	if i.config.has(PartWebhooks) || i.config.has(PartInjector) {
 		names = append(names, "webhook")
 	}
-	if i.options.has(partCore) {
+	if i.config.has(PartCore) {
 		names = append(names, coreListeners...)
 	}
 	return names
@@ -320,12 +327,12 @@ func (i *instance) addresses() []string {
 
 // holder is the same for every run on one data directory, so that Leases come
 // back at once after a crash.
-func (i *instance) holder() string { return "linkerd-lite-" + filepath.Base(i.dir.Path()) }
+func (i *Cluster) holder() string { return "linkerd-lite-" + filepath.Base(i.dir.Path()) }
 
 // warn tells the user of something that is not as it should be.
-func (i *instance) warn(format string, args ...any) { fmt.Fprintf(i.out, "warning: "+format, args...) }
+func (i *Cluster) warn(format string, args ...any) { fmt.Fprintf(i.out, "warning: "+format, args...) }
 
-func (i *instance) writeKubeconfig(api *apiserver.Server) error {
+func (i *Cluster) writeKubeconfig(api *apiserver.Server) error {
 	data, err := clientcmd.Write(*apiserver.Kubeconfig(api.Client(), "linkerd-lite"))
 	if err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
@@ -333,24 +340,65 @@ func (i *instance) writeKubeconfig(api *apiserver.Server) error {
 	return datadir.WriteFile(i.dir.Kubeconfig(), data, 0o600)
 }
 
-// run runs the parts until ctx ends or one fails.
-func (i *instance) run(ctx context.Context) error { return i.supervisor.Run(ctx) }
+// Run runs the parts until ctx ends or one fails.
+func (i *Cluster) Run(ctx context.Context) error { return i.supervisor.Run(ctx) }
 
 // status and ready work before the supervisor is there: the admin part is one of its own.
-func (i *instance) status() []lifecycle.Status { return i.supervisor.Status() }
+func (i *Cluster) status() []lifecycle.Status { return i.supervisor.Status() }
 
 // manifestStatus is asked after the syncer has been built, by a part that is built before it.
-func (i *instance) manifestStatus() func() any {
-	if len(i.options.dirs) == 0 {
+func (i *Cluster) manifestStatus() func() any {
+	if len(i.config.Dirs) == 0 {
 		return nil
 	}
 	return func() any { return i.syncer.Status() }
 }
 
-func (i *instance) ready() bool { return i.supervisor.IsReady() }
+func (i *Cluster) ready() bool { return i.supervisor.IsReady() }
 
-// close undoes newInstance, in reverse.
-func (i *instance) close() error {
+// Ready is closed when all parts are ready.
+func (i *Cluster) Ready() <-chan struct{} { return i.supervisor.Ready() }
+
+// Fail ends the cluster, with the name of what has failed.
+func (i *Cluster) Fail(part string, err error) { i.supervisor.Fail(part, err) }
+
+// Notices are things to tell the user before the start.
+func (i *Cluster) Notices() []string { return i.notices }
+
+// Info describes the cluster as run.json does.
+func (i *Cluster) Info() datadir.RunInfo { return i.info }
+
+// Client is for the cluster's API server.
+func (i *Cluster) Client() *rest.Config { return rest.CopyConfig(i.client) }
+
+// Announce writes into run.json that the cluster is ready, after so long a start.
+func (i *Cluster) Announce(start time.Duration) (datadir.RunInfo, error) {
+	i.info.Ready = true
+	i.info.ReadySeconds = start.Seconds()
+	for _, status := range i.supervisor.Status() {
+		i.info.Parts = append(i.info.Parts, datadir.PartTime{Name: status.Name, StartSeconds: status.Start.Seconds(), ReadySeconds: status.Ready.Seconds()})
+	}
+	return i.info, i.info.Write(i.dir)
+}
+
+func (i *Cluster) describe() datadir.RunInfo {
+	return datadir.RunInfo{
+		PID:        os.Getpid(),
+		Version:    i.config.Version,
+		DataDir:    i.dir.Path(),
+		Dirs:       i.config.Dirs,
+		Kubeconfig: i.dir.Kubeconfig(),
+
+		ControlPlaneNamespace: i.config.ControlPlane.ControlPlaneNamespace,
+		TrustDomain:           i.config.ControlPlane.TrustDomain,
+
+		Addresses: i.listeners.addresses(),
+		Started:   time.Now(),
+	}
+}
+
+// Close undoes New, in reverse.
+func (i *Cluster) Close() error {
 	var errs []error
 	for n := len(i.undo) - 1; n >= 0; n-- {
 		errs = append(errs, i.undo[n]())

@@ -1,4 +1,4 @@
-package app
+package diagnostics
 
 import (
 	"encoding/json"
@@ -10,17 +10,18 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 func TestCheckReport(t *testing.T) {
-	info := &RunInfo{PID: 7, DataDir: "/data"}
+	info := &datadir.RunInfo{PID: 7, DataDir: "/data"}
 	parts := []lifecycle.Status{{Name: "etcd", State: lifecycle.Running}, {Name: "state", State: lifecycle.Waiting}, {Name: "views", Error: "boom"}}
 	fault := manifests.Fault{File: "dir/a.yaml", Line: 3, Object: "Service shop/cart", Message: "no port"}
 	for _, row := range []struct {
 		name    string
-		info    *RunInfo
-		ready   *readiness
+		info    *datadir.RunInfo
+		ready   *Readiness
 		err     error
 		table   string
 		short   string
@@ -33,7 +34,7 @@ func TestCheckReport(t *testing.T) {
 			failure: "nothing is running",
 		},
 		{
-			name: "starting", info: info, ready: &readiness{Readiness: admin.Readiness{Parts: parts}}, err: errors.New("not ready"),
+			name: "starting", info: info, ready: &Readiness{Readiness: admin.Readiness{Parts: parts}}, err: errors.New("not ready"),
 			table: "parts\n-----\n√ etcd\n× state\n    waiting\n× views\n    boom\n\n" +
 				"instance\n--------\n× process 7 in /data is ready\n    not ready\n\nStatus check results are ×\n",
 			short: "parts\n-----\n× state\n    waiting\n× views\n    boom\n\n" +
@@ -42,14 +43,14 @@ func TestCheckReport(t *testing.T) {
 		},
 		{
 			name: "in sync", info: info,
-			ready: &readiness{Readiness: admin.Readiness{Parts: parts[:1]}, Manifests: &manifests.Status{InSync: true, Objects: 1, Files: 2}},
+			ready: &Readiness{Readiness: admin.Readiness{Parts: parts[:1]}, Manifests: &manifests.Status{InSync: true, Objects: 1, Files: 2}},
 			table: "parts\n-----\n√ etcd\n\ninstance\n--------\n√ process 7 in /data is ready\n\n" +
 				"manifests\n---------\n√ manifests in sync: 1 object of 2 files\n\nStatus check results are √\n",
 			short: "Status check results are √\n",
 		},
 		{
 			name: "a fault", info: info,
-			ready: &readiness{Readiness: admin.Readiness{Parts: parts[:1]}, Manifests: &manifests.Status{Faults: []manifests.Fault{fault}}},
+			ready: &Readiness{Readiness: admin.Readiness{Parts: parts[:1]}, Manifests: &manifests.Status{Faults: []manifests.Fault{fault}}},
 			table: "parts\n-----\n√ etcd\n\ninstance\n--------\n√ process 7 in /data is ready\n\n" +
 				"manifests\n---------\n× dir/a.yaml:3: Service shop/cart\n    no port\n\nStatus check results are ×\n",
 			short:   "manifests\n---------\n× dir/a.yaml:3: Service shop/cart\n    no port\n\nStatus check results are ×\n",
@@ -57,7 +58,7 @@ func TestCheckReport(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			report, failure := newCheckReport(row.info, row.ready, row.err)
+			report, failure := NewCheckReport(row.info, row.ready, row.err)
 			text := ""
 			if failure != nil {
 				text = failure.Error()
@@ -66,7 +67,7 @@ func TestCheckReport(t *testing.T) {
 				t.Errorf("error %q, success %v, want %q", text, report.Success, row.failure)
 			}
 			for format, want := range map[string]string{"table": row.table, "short": row.short} {
-				write, err := checkWriter(format)
+				write, err := CheckWriter(format)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,7 +79,7 @@ func TestCheckReport(t *testing.T) {
 					t.Errorf("%s (-want +got):\n%s", format, diff)
 				}
 			}
-			write, err := checkWriter("json")
+			write, err := CheckWriter("json")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +87,7 @@ func TestCheckReport(t *testing.T) {
 			if err := write(&out, report); err != nil {
 				t.Fatal(err)
 			}
-			var again checkReport
+			var again CheckReport
 			if err := json.Unmarshal([]byte(out.String()), &again); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +96,7 @@ func TestCheckReport(t *testing.T) {
 			}
 		})
 	}
-	if _, err := checkWriter("yaml"); err == nil {
+	if _, err := CheckWriter("yaml"); err == nil {
 		t.Error("an unknown format is accepted")
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package diagnostics
 
 import (
 	"fmt"
@@ -10,11 +10,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
-// checkReport is what check says, in the form of `linkerd check -o json`.
-type checkReport struct {
+// CheckReport is what check says, in the form of `linkerd check -o json`.
+type CheckReport struct {
 	Success    bool            `json:"success"`
 	Categories []checkCategory `json:"categories"`
 }
@@ -38,10 +39,10 @@ const (
 	checkError   checkMark = "error"
 )
 
-// newCheckReport makes a report of what an instance answered, and the error
+// NewCheckReport makes a report of what an instance answered, and the error
 // with which check ends. Info and ready are nil for what is not known.
-func newCheckReport(info *RunInfo, ready *readiness, err error) (checkReport, error) {
-	var report checkReport
+func NewCheckReport(info *datadir.RunInfo, ready *Readiness, err error) (CheckReport, error) {
+	var report CheckReport
 	instance := checkResult{Description: "an instance is running and ready", Result: checkSuccess}
 	if info != nil {
 		instance.Description = fmt.Sprintf("process %d in %s is ready", info.PID, info.DataDir)
@@ -90,38 +91,38 @@ func checkManifests(status *manifests.Status) ([]checkResult, error) {
 	}
 	if !status.InSync {
 		return checks, fmt.Errorf("manifests are not in sync: %s, %d waiting, %s held",
-			count(len(status.Faults), "fault"), len(status.Waiting), count(len(status.Held), "deletion"))
+			Count(len(status.Faults), "fault"), len(status.Waiting), Count(len(status.Held), "deletion"))
 	}
 	return append(checks, checkResult{
-		Description: fmt.Sprintf("manifests in sync: %s of %s", count(status.Objects, "object"), count(status.Files, "file")),
+		Description: fmt.Sprintf("manifests in sync: %s of %s", Count(status.Objects, "object"), Count(status.Files, "file")),
 		Result:      checkSuccess,
 	}), nil
 }
 
-// count is "1 file" or "2 files".
-func count(n int, thing string) string {
+// Count is "1 file" or "2 files".
+func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// checkWriter returns the writer for an output format.
-func checkWriter(format string) (func(io.Writer, checkReport) error, error) {
+// CheckWriter returns the writer for an output format.
+func CheckWriter(format string) (func(io.Writer, CheckReport) error, error) {
 	switch format {
 	case "table":
-		return func(out io.Writer, report checkReport) error { return writeChecks(out, report, false) }, nil
+		return func(out io.Writer, report CheckReport) error { return writeChecks(out, report, false) }, nil
 	case "short":
-		return func(out io.Writer, report checkReport) error { return writeChecks(out, report, true) }, nil
+		return func(out io.Writer, report CheckReport) error { return writeChecks(out, report, true) }, nil
 	case "json":
-		return func(out io.Writer, report checkReport) error { return writeJSON(out, report) }, nil
+		return func(out io.Writer, report CheckReport) error { return WriteJSON(out, report) }, nil
 	}
 	return nil, fmt.Errorf("output format %q: use table, short or json", format)
 }
 
-func writeChecks(out io.Writer, report checkReport, short bool) error {
+func writeChecks(out io.Writer, report CheckReport, short bool) error {
 	mark := map[checkMark]string{checkSuccess: "√", checkWarning: "‼", checkError: "×"}
-	if onTerminal(out) {
+	if OnTerminal(out) {
 		mark = map[checkMark]string{checkSuccess: "\x1b[32;1m√\x1b[0m", checkWarning: "\x1b[33;1m‼\x1b[0m", checkError: "\x1b[31;1m×\x1b[0m"}
 	}
 	var text strings.Builder
@@ -151,8 +152,8 @@ func writeChecks(out io.Writer, report checkReport, short bool) error {
 	return err
 }
 
-// onTerminal says whether colours may be used (see no-color.org).
-func onTerminal(out io.Writer) bool {
+// OnTerminal says whether colours may be used (see no-color.org).
+func OnTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(file.Fd()))
 }

@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"context"
@@ -29,32 +29,32 @@ type webhooks struct {
 	newInjector func() *injector.Injector
 }
 
-// admission builds the webhooks. core may be nil.
-func (i *instance) admission(client *rest.Config, kube kubernetes.Interface, authority *identity.Service, core *core) (*webhooks, error) {
-	o := i.options
+// admission builds the webhooks. The State may be nil.
+func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, authority *identity.Service, st *state.State) (*webhooks, error) {
+	o := i.config
 	w := &webhooks{}
 	w.newInjector = func() *injector.Injector {
 		return injector.New(injector.Config{
-			Default:               o.inject == "enabled",
-			IPv6:                  o.core.enableIPv6,
-			ControlPlaneNamespace: o.core.controlPlaneNamespace,
-			ClusterDomain:         o.core.clusterDomain,
-			TrustDomain:           o.core.trustDomain,
-			ClusterNetworks:       o.core.clusterNetworks,
-			OpaquePorts:           o.core.defaultOpaquePorts,
-			InboundPolicy:         o.core.defaultPolicy,
+			Default:               o.Inject,
+			IPv6:                  o.ControlPlane.EnableIPv6,
+			ControlPlaneNamespace: o.ControlPlane.ControlPlaneNamespace,
+			ClusterDomain:         o.ControlPlane.ClusterDomain,
+			TrustDomain:           o.ControlPlane.TrustDomain,
+			ClusterNetworks:       o.ControlPlane.ClusterNetworks,
+			OpaquePorts:           o.ControlPlane.DefaultOpaquePorts,
+			InboundPolicy:         o.ControlPlane.DefaultPolicy,
 			TrustAnchors:          string(authority.Anchors().PEM),
 		}, injector.NewLookup(kube))
 	}
 	var hooks []webhook.Hook
 	var endpoints []webhook.Endpoint
-	if o.has(partWebhooks) {
+	if o.has(PartWebhooks) {
 		hooks = append(hooks, webhook.ServiceProfileHook(), webhook.PolicyHook())
 		endpoints = append(endpoints,
-			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(i.profileChecks(core)), Dialect: webhook.ControllerDialect},
-			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(i.policyChecks()), Dialect: webhook.PolicyDialect})
+			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(i.config.profileChecks(st)), Dialect: webhook.ControllerDialect},
+			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(policyChecks()), Dialect: webhook.PolicyDialect})
 	}
-	if o.has(partInjector) {
+	if o.has(PartInjector) {
 		hook := webhook.InjectorHook()
 		hook.Probe = injector.Probe
 		hooks = append(hooks, hook)
@@ -64,7 +64,7 @@ func (i *instance) admission(client *rest.Config, kube kubernetes.Interface, aut
 			}})
 	}
 	if len(hooks) > 0 {
-		namespace := "." + o.core.controlPlaneNamespace + ".svc"
+		namespace := "." + o.ControlPlane.ControlPlaneNamespace + ".svc"
 		var err error
 		if w.server, err = webhook.New(webhook.Config{
 			Listener:   i.listeners["webhook"],
@@ -78,7 +78,7 @@ func (i *instance) admission(client *rest.Config, kube kubernetes.Interface, aut
 			return nil, err
 		}
 	}
-	w.registrar = webhook.NewRegistrar(client, o.core.controlPlaneNamespace, w.server, i.log.With("part", "admission"), hooks...)
+	w.registrar = webhook.NewRegistrar(client, o.ControlPlane.ControlPlaneNamespace, w.server, i.log.With("part", "admission"), hooks...)
 	return w, nil
 }
 
@@ -87,18 +87,19 @@ func (w *webhooks) run(ctx context.Context, ready func()) error {
 	return w.server.Run(ctx, ready)
 }
 
-// profileChecks are what the ServiceProfile check knows of the cluster.
-func (i *instance) profileChecks(core *core) validator.Options {
-	options := validator.Options{ClusterDomain: i.options.core.clusterDomain}
-	if core != nil {
+// profileChecks are what the ServiceProfile check knows of the cluster. The
+// State may be nil.
+func (c *Config) profileChecks(st *state.State) validator.Options {
+	options := validator.Options{ClusterDomain: c.ControlPlane.ClusterDomain}
+	if st != nil {
 		options.ServiceExists = func(namespace, name string) bool {
-			_, ok := state.Get(core.state.Snapshot().Reader(), state.Services, namespace, name)
+			_, ok := state.Get(st.Snapshot().Reader(), state.Services, namespace, name)
 			return ok
 		}
 	}
 	return options
 }
 
-func (i *instance) policyChecks() admission.Options {
+func policyChecks() admission.Options {
 	return admission.Options{HTTPAnnotations: outbound.CheckHTTPAnnotations, GRPCAnnotations: outbound.CheckGRPCAnnotations}
 }

@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"log/slog"
@@ -6,23 +6,22 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
 // Two control planes in one process have nothing in common: each registers its
 // series once, on the registry that it is given.
-func TestTwoCoresInOneProcess(t *testing.T) {
+func TestTwoControlPlanesInOneProcess(t *testing.T) {
 	t.Run("B21", func(t *testing.T) {
 		before := seriesOf(t, prometheus.DefaultGatherer)
 		for _, replica := range []string{"first", "second"} {
 			registry := prometheus.NewRegistry()
-			newTestCore(t, registry)
+			newTestControlPlane(t, registry)
 			found := seriesOf(t, registry)
 			for _, name := range []string{"pod_cache_size", "job_cache_size", "cluster_store_size", "destination_views", "workqueue_drops_total"} {
 				if !found[name] {
-					t.Errorf("%s core: no series %s", replica, name)
+					t.Errorf("%s control plane: no series %s", replica, name)
 				}
 			}
 		}
@@ -34,19 +33,12 @@ func TestTwoCoresInOneProcess(t *testing.T) {
 	})
 }
 
-// newTestCore builds a control plane against an API server that is never asked.
-func newTestCore(t *testing.T, registry *prometheus.Registry) {
+// newTestControlPlane builds a control plane against an API server that is never asked.
+func newTestControlPlane(t *testing.T, registry *prometheus.Registry) {
 	t.Helper()
-	var options coreOptions
-	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	options.addFlags(flags)
-	if err := flags.Parse([]string{"--random-ports"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := options.complete(); err != nil {
-		t.Fatal(err)
-	}
-	bound, err := options.addresses.bind("destination", "policy", "admin")
+	config := DefaultControlPlane()
+	config.Addresses.Random = true
+	bound, err := config.Addresses.bind("destination", "policy", "admin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,8 +49,8 @@ func newTestCore(t *testing.T, registry *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	c, err := newCore(core{
-		options: &options, log: slog.New(slog.NewTextHandler(&log, nil)), registry: registry,
+	c, err := newControlPlane(controlPlane{
+		config: &config, log: slog.New(slog.NewTextHandler(&log, nil)), registry: registry,
 		listeners: bound, client: client, kube: kube, holder: "test",
 	})
 	if err != nil {

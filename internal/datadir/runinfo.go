@@ -1,12 +1,10 @@
-package app
+package datadir
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
 	"time"
-
-	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 )
 
 // RunInfo is the content of run.json: what other programs need to know about
@@ -38,15 +36,17 @@ type PartTime struct {
 	ReadySeconds float64 `json:"readySeconds"`
 }
 
-func (r *RunInfo) write(dir *datadir.Dir) error {
+// Write makes it what others read of the directory.
+func (r *RunInfo) Write(dir *Dir) error {
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return datadir.WriteFile(dir.RunFile(), append(data, '\n'), 0o600)
+	return WriteFile(dir.RunFile(), append(data, '\n'), 0o600)
 }
 
-func readRunInfo(path string) (*RunInfo, error) {
+// ReadRunInfo reads a run.json.
+func ReadRunInfo(path string) (*RunInfo, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading what runs: %w", err)
@@ -56,20 +56,4 @@ func readRunInfo(path string) (*RunInfo, error) {
 		return nil, fmt.Errorf("reading what runs: %s: %w", path, err)
 	}
 	return info, nil
-}
-
-func newRunInfo(i *instance) RunInfo {
-	return RunInfo{
-		PID:        os.Getpid(),
-		Version:    programVersion(),
-		DataDir:    i.dir.Path(),
-		Dirs:       i.options.dirs,
-		Kubeconfig: i.dir.Kubeconfig(),
-
-		ControlPlaneNamespace: i.options.core.controlPlaneNamespace,
-		TrustDomain:           i.options.core.trustDomain,
-
-		Addresses: i.listeners.addresses(),
-		Started:   time.Now(),
-	}
 }

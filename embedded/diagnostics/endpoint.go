@@ -1,4 +1,4 @@
-package app
+package diagnostics
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 )
 
-// endpoint is one row; its JSON form is that of Linkerd's command.
-type endpoint struct {
+// Endpoint is one row; its JSON form is that of Linkerd's command.
+type Endpoint struct {
 	Namespace string                         `json:"namespace"`
 	IP        string                         `json:"ip"`
 	Port      uint32                         `json:"port"`
@@ -32,7 +32,7 @@ type endpointKey struct {
 	port        uint32
 }
 
-func addEndpoints(found map[endpointKey]endpoint, set *destination.WeightedAddrSet) {
+func addEndpoints(found map[endpointKey]Endpoint, set *destination.WeightedAddrSet) {
 	service := set.GetMetricLabels()["service"] + "." + set.GetMetricLabels()["namespace"]
 	for _, addr := range set.GetAddrs() {
 		ip, port := addr.GetAddr().GetIp(), addr.GetAddr().GetPort()
@@ -40,7 +40,7 @@ func addEndpoints(found map[endpointKey]endpoint, set *destination.WeightedAddrS
 		if _, name, ok := strings.Cut(pod, "/"); ok {
 			pod = name
 		}
-		found[endpointKey{service, ipText(ip), port}] = endpoint{
+		found[endpointKey{service, ipText(ip), port}] = Endpoint{
 			Namespace: set.GetMetricLabels()["namespace"],
 			IP:        ipText(ip),
 			Port:      port,
@@ -68,8 +68,8 @@ func identityText(id *destination.TlsIdentity) string {
 	return id.GetUriLikeIdentity().GetUri()
 }
 
-func sortEndpoints(found map[endpointKey]endpoint) []endpoint {
-	return slices.SortedFunc(maps.Values(found), func(a, b endpoint) int {
+func sortEndpoints(found map[endpointKey]Endpoint) []Endpoint {
+	return slices.SortedFunc(maps.Values(found), func(a, b Endpoint) int {
 		return cmp.Or(
 			cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(a.Service, b.Service),
@@ -80,29 +80,30 @@ func sortEndpoints(found map[endpointKey]endpoint) []endpoint {
 	})
 }
 
-// endpointWriter returns the writer for an output format.
-func endpointWriter(format string) (func(out, errOut io.Writer, endpoints []endpoint) error, error) {
+// EndpointWriter returns the writer for an output format.
+func EndpointWriter(format string) (func(out, errOut io.Writer, endpoints []Endpoint) error, error) {
 	switch format {
 	case "table", "":
-		return func(out, errOut io.Writer, endpoints []endpoint) error {
+		return func(out, errOut io.Writer, endpoints []Endpoint) error {
 			return writeEndpointTables(out, errOut, endpoints, false)
 		}, nil
 	case "wide":
-		return func(out, errOut io.Writer, endpoints []endpoint) error {
+		return func(out, errOut io.Writer, endpoints []Endpoint) error {
 			return writeEndpointTables(out, errOut, endpoints, true)
 		}, nil
 	case "json":
-		return func(out, _ io.Writer, endpoints []endpoint) error {
+		return func(out, _ io.Writer, endpoints []Endpoint) error {
 			if endpoints == nil {
-				endpoints = []endpoint{}
+				endpoints = []Endpoint{}
 			}
-			return writeJSON(out, endpoints)
+			return WriteJSON(out, endpoints)
 		}, nil
 	}
 	return nil, fmt.Errorf("output format %q: use table, wide or json", format)
 }
 
-func writeJSON(out io.Writer, value any) error {
+// WriteJSON writes a value as indented JSON.
+func WriteJSON(out io.Writer, value any) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
@@ -110,7 +111,7 @@ func writeJSON(out io.Writer, value any) error {
 }
 
 // writeEndpointTables prints a table per namespace, columns aligned over all of them.
-func writeEndpointTables(out, errOut io.Writer, endpoints []endpoint, wide bool) error {
+func writeEndpointTables(out, errOut io.Writer, endpoints []Endpoint, wide bool) error {
 	if len(endpoints) == 0 {
 		_, err := fmt.Fprintln(errOut, "No endpoints found.")
 		return err

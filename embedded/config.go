@@ -1,0 +1,152 @@
+package embedded
+
+import (
+	"io"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	policystatus "github.com/linkerd-lite/linkerd-lite/policy/status"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
+)
+
+// Values of ControlPlaneConfig.OutboundTransportMode.
+const (
+	TransportHeader      = "transport-header"
+	TransportTransparent = "transparent"
+)
+
+// ControlPlaneConfig is what the control plane itself can be told, whatever API
+// server it runs against.
+type ControlPlaneConfig struct {
+	Addresses             Addresses
+	ControlPlaneNamespace string
+	ClusterDomain         string
+	// TrustDomain is the domain of TLS identities.
+	TrustDomain           string
+	DefaultOpaquePorts    string
+	ClusterNetworks       string
+	ProbeNetworks         string
+	DefaultPolicy         string
+	EgressNamespace       string
+	OutboundTransportMode string
+	EnableH2Upgrade       bool
+	EnableEndpointSlices  bool
+	EnableIPv6            bool
+	ZoneWeights           bool
+	AllowL5dHeaders       bool
+	MeshedHTTP2Params     string
+	StrictProfiles        bool
+	// PatchTimeoutMs is how long writing a status may take, in milliseconds.
+	PatchTimeoutMs   uint32
+	PolicyDeployment string
+	EnablePprof      bool
+}
+
+// DefaultControlPlane has the values of Linkerd's chart, except for the trust
+// domain, which is the cluster domain unless another is given.
+func DefaultControlPlane() ControlPlaneConfig {
+	return ControlPlaneConfig{
+		Addresses:             DefaultAddresses(),
+		ControlPlaneNamespace: linkerd.DefaultControlPlaneNamespace,
+		ClusterDomain:         linkerd.DefaultClusterDomain,
+		DefaultOpaquePorts:    linkerd.DefaultOpaquePorts,
+		ClusterNetworks:       linkerd.DefaultClusterNetworks,
+		ProbeNetworks:         linkerd.DefaultProbeNetworks,
+		DefaultPolicy:         linkerd.DefaultInboundPolicy,
+		EgressNamespace:       linkerd.DefaultEgressNamespace,
+		OutboundTransportMode: TransportHeader,
+		EnableH2Upgrade:       true,
+		EnableEndpointSlices:  true,
+		MeshedHTTP2Params:     linkerd.DefaultMeshedHTTP2Params,
+		PatchTimeoutMs:        uint32(policystatus.DefaultPatchTimeout.Milliseconds()),
+		PolicyDeployment:      policystatus.DefaultDeploymentName,
+	}
+}
+
+// IdentityConfig is what the certificate authority can be told.
+type IdentityConfig struct {
+	// IssuerDir and AnchorsFile are an issuer of the user's; both empty: one is made.
+	IssuerDir, AnchorsFile string
+	// Scheme says what the files in IssuerDir are called.
+	Scheme              string
+	Lifetime, ClockSkew time.Duration
+}
+
+// DefaultIdentity is an authority of its own.
+func DefaultIdentity() IdentityConfig {
+	return IdentityConfig{Scheme: string(identity.SchemeLinkerd), Lifetime: identity.DefaultLifetime, ClockSkew: identity.DefaultClockSkew}
+}
+
+// Parts that Config.Without leaves out.
+const (
+	PartControllers = "controllers"
+	PartGC          = "gc"
+	PartKubelet     = "kubelet"
+	PartInjector    = "injector"
+	PartWebhooks    = "webhooks"
+	PartStatus      = "status"
+	PartCore        = "core"
+)
+
+// OptionalParts are all that can be left out.
+func OptionalParts() []string {
+	return []string{PartControllers, PartGC, PartKubelet, PartInjector, PartWebhooks, PartStatus, PartCore}
+}
+
+func (c *Config) has(part string) bool { return !slices.Contains(c.Without, part) }
+
+// Config describes a cluster.
+type Config struct {
+	ControlPlane ControlPlaneConfig
+	Identity     IdentityConfig
+	// Dirs are the directories of manifests.
+	Dirs []string
+	// DataDir is where the data is kept; "" is a place of its own for Dirs.
+	DataDir string
+	// Ephemeral keeps the data in a temporary directory that is removed at the end.
+	Ephemeral bool
+	// NoFsync does not wait for the disk.
+	NoFsync bool
+	// Without are parts to leave out.
+	Without []string
+	// Inject injects proxies where nothing is said of it.
+	Inject      bool
+	ServiceCIDR string
+	PodCIDRs    []netip.Prefix
+	Nodes       []kubelet.Node
+	// GatewayAPI brings the definitions of the Gateway API.
+	GatewayAPI bool
+	// EtcdServers are the URLs of an etcd to use instead of a built-in one.
+	EtcdServers []string
+	// Settle waits until workloads are available before the cluster is ready.
+	Settle bool
+
+	// Version is that of the program, for what it writes of itself.
+	Version string
+	Log     *slog.Logger
+	// Out gets what the user should read.
+	Out io.Writer
+	// OnReady is called when a part has become ready, one call at a time.
+	OnReady func(lifecycle.Status)
+}
+
+// Default ranges of addresses, one per family.
+const (
+	DefaultServiceCIDR = "10.96.0.0/12,fd00:10:96::/112"
+	DefaultPodCIDR     = "10.244.0.0/16,fd00:10:244::/64"
+)
+
+// DefaultConfig is a cluster without manifests. The caller gives a log and an output.
+func DefaultConfig() Config {
+	return Config{
+		ControlPlane: DefaultControlPlane(),
+		Identity:     DefaultIdentity(),
+		ServiceCIDR:  DefaultServiceCIDR,
+		GatewayAPI:   true,
+	}
+}

@@ -1,0 +1,61 @@
+package diagnostics
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
+	"github.com/linkerd-lite/linkerd-lite/internal/admin"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
+)
+
+// checkInterval is the pause between two questions, in a start.
+const checkInterval = 100 * time.Millisecond
+
+// Readiness is the answer of /ready, with the type of what it says of manifests.
+type Readiness struct {
+	admin.Readiness
+	Manifests *manifests.Status `json:"manifests"`
+}
+
+// WaitReady asks until the instance is ready or ctx ends, and returns the last answer.
+func WaitReady(ctx context.Context, dataDir string) (*datadir.RunInfo, *Readiness, error) {
+	for {
+		info, answer, err := askReady(ctx, dataDir)
+		if err == nil {
+			return info, answer, nil
+		}
+		select {
+		case <-ctx.Done():
+			return info, answer, err
+		case <-time.After(checkInterval):
+		}
+	}
+}
+
+func askReady(ctx context.Context, dataDir string) (*datadir.RunInfo, *Readiness, error) {
+	info, err := datadir.Find(dataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+info.Addresses["admin"]+"/ready", nil)
+	if err != nil {
+		return info, nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return info, nil, fmt.Errorf("asking the instance: %w", err)
+	}
+	defer response.Body.Close()
+	answer := &Readiness{}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return info, nil, fmt.Errorf("asking the instance: %w", err)
+	}
+	if !answer.Ready {
+		return info, answer, fmt.Errorf("not ready")
+	}
+	return info, answer, nil
+}
