@@ -1,0 +1,138 @@
+package problems
+
+import (
+	"cmp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Problem is one thing that is wrong. It is immutable.
+//
+// Texts of others may be quoted in it: the Table makes them printable and cuts
+// long ones.
+type Problem struct {
+	// Object is what is wrong; zero when it is a file in which no object was recognised.
+	Object Object `json:"object"`
+	// Field is the path of the field as field.Path prints it
+	// ("spec.rules[0].matches[1]"); "" when it is the whole object.
+	Field string `json:"field,omitempty"`
+	// Where is the place it was read from, "FILE" or "FILE:LINE"; "" when it is not known.
+	Where string `json:"where,omitempty"`
+	// Message says what is wrong, and what to do where that is not obvious.
+	Message string `json:"message"`
+	// Instead says what is used in place of it: a default, the last valid
+	// version, nothing. "" when Message says it.
+	Instead  string   `json:"instead,omitempty"`
+	Severity Severity `json:"severity"`
+	// Source is who says it: a lower-case word that names a part or a step of
+	// one ("decode", "manifests"). There is a fixed number of sources. Set by the Table.
+	Source string `json:"source"`
+	// Since is when it was first said. Set by the Table.
+	Since time.Time `json:"since"`
+}
+
+// Severity says how much a problem matters.
+type Severity string
+
+const (
+	// Warning is for an object that works, if not as its author may think.
+	Warning Severity = "warning"
+	// Error is for an object, or a part of it, that has no effect until it is mended.
+	Error Severity = "error"
+)
+
+// Object names a Kubernetes object. Version and Group may be "" for what is not known.
+type Object struct {
+	Group     string `json:"group,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+// ObjectOf names an object of a kind; namespace is "" for a cluster-wide one.
+func ObjectOf(kind schema.GroupVersionKind, namespace, name string) Object {
+	return Object{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: namespace, Name: name}
+}
+
+// String is "Server default/web".
+func (o Object) String() string {
+	name := o.Name
+	if o.Namespace != "" {
+		name = o.Namespace + "/" + name
+	}
+	return strings.TrimSpace(o.Kind + " " + name)
+}
+
+// String is one line: where, what, and what is used instead.
+func (p Problem) String() string {
+	var parts []string
+	for _, part := range []string{p.Where, p.Object.String(), p.Field, p.Message} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	line := strings.Join(parts, ": ")
+	if p.Instead != "" {
+		line += "; " + p.Instead
+	}
+	return line
+}
+
+// compare orders problems by kind, object, field, message and source.
+func compare(a, b Problem) int {
+	return cmp.Or(
+		cmp.Compare(a.Object.Kind, b.Object.Kind),
+		cmp.Compare(a.Object.Group, b.Object.Group),
+		cmp.Compare(a.Object.Namespace, b.Object.Namespace),
+		cmp.Compare(a.Object.Name, b.Object.Name),
+		cmp.Compare(a.Where, b.Where),
+		cmp.Compare(a.Field, b.Field),
+		cmp.Compare(a.Message, b.Message),
+		cmp.Compare(a.Source, b.Source),
+	)
+}
+
+// maxText is the longest text kept, in bytes.
+const maxText = 1024
+
+// normal returns p as source says it: with printable texts of bounded length
+// and without a time.
+func normal(p Problem, source string) Problem {
+	for _, text := range []*string{
+		&p.Object.Group, &p.Object.Version, &p.Object.Kind, &p.Object.Namespace, &p.Object.Name,
+		&p.Field, &p.Where, &p.Message, &p.Instead,
+	} {
+		*text = printable(*text)
+	}
+	if p.Severity == "" {
+		p.Severity = Warning
+	}
+	p.Source, p.Since = source, time.Time{}
+	return p
+}
+
+// printable returns text without what a terminal would act upon, and without
+// what is no UTF-8, cut to maxText.
+func printable(text string) string {
+	if len(text) > maxText {
+		end := maxText
+		for end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}
