@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -42,19 +43,22 @@ type Input struct {
 // and what differs on this machine replaced: the listeners are on the pod's
 // address, since every pod has the same network here, the control plane is
 // where the instance listens, and the identity's files are in Dir.
-func Environment(in Input) ([]Var, error) {
+//
+// Whoever writes a manifest writes the pod's variables. Those that could do
+// harm in a shell or on a terminal are left out, and leftOut says which and why.
+func Environment(in Input) (vars []Var, leftOut []string, err error) {
 	pod := in.Pod
 	name := pod.Namespace + "/" + pod.Name
 	container := proxyContainer(pod)
 	if container == nil {
-		return nil, fmt.Errorf("pod %s has no container %s: annotate it with %s: enabled", name, linkerd.ProxyContainerName, linkerd.InjectAnnotation)
+		return nil, nil, fmt.Errorf("pod %s has no container %s: annotate it with %s: enabled", name, linkerd.ProxyContainerName, linkerd.InjectAnnotation)
 	}
 	if pod.Status.PodIP == "" {
-		return nil, fmt.Errorf("pod %s has no address yet", name)
+		return nil, nil, fmt.Errorf("pod %s has no address yet", name)
 	}
-	vars, err := resolve(pod, container.Env)
+	vars, leftOut, err = resolve(pod, container.Env)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", name, err)
+		return nil, nil, fmt.Errorf("pod %s: %w", name, err)
 	}
 	get := func(name string) string {
 		i := slices.IndexFunc(vars, func(v Var) bool { return v.Name == prefix+name })
@@ -76,7 +80,7 @@ func Environment(in Input) ([]Var, error) {
 	} {
 		_, own, err := net.SplitHostPort(cmp.Or(get(variable), fmt.Sprintf(":%d", port)))
 		if err != nil {
-			return nil, fmt.Errorf("pod %s: %s%s: %w", name, prefix, variable, err)
+			return nil, nil, fmt.Errorf("pod %s: %s%s: %w", name, prefix, variable, err)
 		}
 		set(variable, net.JoinHostPort(pod.Status.PodIP, own))
 	}
@@ -93,10 +97,10 @@ func Environment(in Input) ([]Var, error) {
 	// Nobody waits for a proxy on this machine but who just started it.
 	set("IDENTITY_MIN_REFRESH", cmp.Or(get("IDENTITY_MIN_REFRESH"), "1s"))
 	if get("IDENTITY_LOCAL_NAME") == "" {
-		return nil, fmt.Errorf("pod %s: its proxy has no %s", name, linkerd.ProxyIdentityNameEnv)
+		return nil, nil, fmt.Errorf("pod %s: its proxy has no %s", name, linkerd.ProxyIdentityNameEnv)
 	}
 	slices.SortFunc(vars, func(a, b Var) int { return strings.Compare(a.Name, b.Name) })
-	return vars, nil
+	return vars, leftOut, nil
 }
 
 // IdentityOf is the identity of the pod's proxy.
@@ -123,44 +127,84 @@ func proxyContainer(pod *corev1.Pod) *corev1.Container {
 	return nil
 }
 
-// resolve computes values as the kubelet does. Variables without the proxy's
-// prefix are there for others to refer to, and left out.
-func resolve(pod *corev1.Pod, env []corev1.EnvVar) ([]Var, error) {
+// resolve computes values as the kubelet does; of several variables with one
+// name the last counts. Variables without the proxy's prefix are there for
+// others to refer to, and not in the result.
+func resolve(pod *corev1.Pod, env []corev1.EnvVar) (vars []Var, leftOut []string, err error) {
 	values := map[string]string{}
-	var vars []Var
 	for _, e := range env {
-		value := expand(e.Value, values)
-		if e.ValueFrom != nil {
-			if e.ValueFrom.FieldRef == nil {
-				return nil, fmt.Errorf("variable %s takes its value from something else than the pod's fields", e.Name)
+		value := ""
+		if e.ValueFrom == nil {
+			if value, err = expand(e.Value, values); err != nil {
+				return nil, nil, fmt.Errorf("variable %q: %w", e.Name, err)
 			}
-			var err error
-			if value, err = field(pod, e.ValueFrom.FieldRef.FieldPath); err != nil {
-				return nil, fmt.Errorf("variable %s: %w", e.Name, err)
-			}
+		} else if e.ValueFrom.FieldRef == nil {
+			return nil, nil, fmt.Errorf("variable %q takes its value from something else than the pod's fields", e.Name)
+		} else if value, err = field(pod, e.ValueFrom.FieldRef.FieldPath); err != nil {
+			return nil, nil, fmt.Errorf("variable %q: %w", e.Name, err)
 		}
 		values[e.Name] = value
-		if strings.HasPrefix(e.Name, prefix) {
-			vars = append(vars, Var{e.Name, strings.TrimSuffix(value, "\n")})
+		if !strings.HasPrefix(e.Name, prefix) {
+			continue
 		}
+		v := Var{e.Name, strings.TrimSuffix(value, "\n")}
+		if err := v.check(); err != nil {
+			leftOut = append(leftOut, fmt.Sprintf("variable %q is left out: %v", e.Name, err))
+			continue
+		}
+		vars = slices.DeleteFunc(vars, func(earlier Var) bool { return earlier.Name == v.Name })
+		vars = append(vars, v)
 	}
-	return vars, nil
+	return vars, leftOut, nil
 }
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// check says why a variable must not get into a shell or onto a terminal.
+// Kubernetes allows any printable ASCII character but "=" in names, so that a
+// name can hold a command, and any character in values.
+func (v Var) check() error {
+	if !identifier.MatchString(v.Name) {
+		return errors.New("its name is not one that a shell can set")
+	}
+	control := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	if i := strings.IndexFunc(v.Value, control); i >= 0 {
+		return fmt.Errorf("its value has the control character %q", v.Value[i])
+	}
+	return nil
+}
+
+// maxValue bounds the length of a value in bytes: Linux starts no program with
+// a longer one, and ten variables that each name the one before twice would
+// make a value a thousand times as long as the first.
+const maxValue = 128 << 10
 
 var reference = regexp.MustCompile(`\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)`)
 
 // expand replaces $(NAME) by the value of an earlier variable; unknown names
 // stay, and $$ is a dollar sign.
-func expand(text string, values map[string]string) string {
-	return reference.ReplaceAllStringFunc(text, func(match string) string {
-		if match == "$$" {
-			return "$"
+func expand(text string, values map[string]string) (string, error) {
+	var b strings.Builder
+	end := 0
+	for _, m := range reference.FindAllStringSubmatchIndex(text, -1) {
+		b.WriteString(text[end:m[0]])
+		end = m[1]
+		if m[2] < 0 {
+			b.WriteByte('$')
+		} else if value, ok := values[text[m[2]:m[3]]]; ok {
+			b.WriteString(value)
+		} else {
+			b.WriteString(text[m[0]:m[1]])
 		}
-		if value, ok := values[match[2:len(match)-1]]; ok {
-			return value
+		if b.Len() > maxValue {
+			break
 		}
-		return match
-	})
+	}
+	b.WriteString(text[end:])
+	if b.Len() > maxValue {
+		return "", fmt.Errorf("its value is longer than %d bytes, which no program can be started with", maxValue)
+	}
+	return b.String(), nil
 }
 
 // field is the value of a downward API field.

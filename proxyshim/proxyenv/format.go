@@ -36,11 +36,18 @@ var formats = map[string]func([]Var) string{
 }
 
 // Format writes variables for another program to read: env for `eval` in a
-// shell, docker for `eval docker run`, json as one object.
+// shell, docker for `eval "docker run ..."`, json as one object. A variable that
+// does not belong into a shell is an error, whatever the format: Environment
+// returns none.
 func Format(format string, vars []Var) (string, error) {
 	f, ok := formats[format]
 	if !ok {
 		return "", fmt.Errorf("output format %q is none of env, json and docker", format)
+	}
+	for _, v := range vars {
+		if err := v.check(); err != nil {
+			return "", fmt.Errorf("variable %q: %w", v.Name, err)
+		}
 	}
 	return f(vars), nil
 }

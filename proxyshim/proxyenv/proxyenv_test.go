@@ -59,7 +59,7 @@ func input(pod *corev1.Pod) proxyenv.Input {
 }
 
 func TestEnvironment(t *testing.T) {
-	vars, err := proxyenv.Environment(input(web()))
+	vars, _, err := proxyenv.Environment(input(web()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestEnvironment(t *testing.T) {
 func TestEnvironmentOfSecondProxy(t *testing.T) {
 	in := input(web())
 	in.Outbound = "127.0.0.1:24140"
-	vars, err := proxyenv.Environment(in)
+	vars, _, err := proxyenv.Environment(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,10 +127,119 @@ func TestEnvironmentRefuses(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pod := web()
 			test.change(pod)
-			if _, err := proxyenv.Environment(input(pod)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, _, err := proxyenv.Environment(input(pod)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 		})
+	}
+}
+
+// F2: a manifest's variables, by annotation or by hand, run no command in the
+// shell that evaluates the output, whatever the format.
+func TestManifestRunsNoCommands(t *testing.T) {
+	witness := filepath.Join(t.TempDir(), "witness")
+	touch := "touch " + witness
+	pod := web()
+	env := &pod.Spec.InitContainers[0].Env
+	for _, hostile := range []corev1.EnvVar{
+		{Name: "LINKERD2_PROXY_A;" + touch + ";B", Value: "x"},
+		{Name: "LINKERD2_PROXY_A=$(" + touch + ")", Value: "x"},
+		{Name: "LINKERD2_PROXY_A`" + touch + "`", Value: "x"},
+		{Name: "LINKERD2_PROXY_A\n" + touch + "\n", Value: "x"},
+		{Name: "LINKERD2_PROXY_A[$(" + touch + ")]", Value: "x"},
+		{Name: "LINKERD2_PROXY_A'" + touch + "'", Value: "x"},
+		{Name: "LINKERD2_PROXY_A-B", Value: "x"},
+		{Name: "LINKERD2_PROXY_NUL", Value: "'\x00;" + touch},
+		{Name: "LINKERD2_PROXY_TITLE", Value: "\x1b]0;title\a"},
+	} {
+		*env = append(*env, hostile)
+	}
+	kept := map[string]string{
+		"QUOTE": "';" + touch + ";'", "DOLLAR": "$$(" + touch + ")", "TICKS": "`" + touch + "`", "LINES": "a\n" + touch + "\n b\t'",
+		"BACKSLASH": `\';` + touch, "DOCKER": "x' ; " + touch + " #",
+	}
+	for name, value := range kept {
+		*env = append(*env, corev1.EnvVar{Name: "LINKERD2_PROXY_" + name, Value: value})
+	}
+	vars, leftOut, err := proxyenv.Environment(input(pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(leftOut) != 9 || strings.ContainsAny(strings.Join(leftOut, ""), "\n\x00\x1b\a") {
+		t.Errorf("left out, one printable line each: %q", leftOut)
+	}
+	for _, shell := range []string{"sh", "bash", "dash"} {
+		if _, err := exec.LookPath(shell); err != nil {
+			continue
+		}
+		for format, script := range map[string]string{
+			"env": "eval \"$TEXT\"", "docker": "eval \"printf '<%s>' $TEXT ARG\"", "json": "printf '%s' \"$TEXT\"",
+		} {
+			text, err := proxyenv.Format(format, vars)
+			if err != nil {
+				t.Fatal(err)
+			}
+			script += `; printf '|%s|%s|' "$LINKERD2_PROXY_QUOTE" "$LINKERD2_PROXY_DOLLAR"`
+			cmd := exec.Command(shell, "-c", script)
+			cmd.Env = append(os.Environ(), "TEXT="+strings.TrimSuffix(text, "\n"))
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%s, %s: %v: %s", shell, format, err, out)
+			}
+			want := map[string]string{
+				"env":    "|" + kept["QUOTE"] + "|$(" + touch + ")|",
+				"docker": "<--env><LINKERD2_PROXY_DOCKER=" + kept["DOCKER"] + ">",
+				"json":   `"LINKERD2_PROXY_BACKSLASH": "\\';touch`,
+			}[format]
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s, %s: the output lacks %q:\n%s", shell, format, want, out)
+			}
+			if _, err := os.Stat(witness); err == nil {
+				t.Fatalf("%s, %s: a command of the manifest ran", shell, format)
+			}
+		}
+	}
+	for _, name := range []string{"A;B", "", "1A", "A B"} {
+		for _, format := range []string{"env", "docker", "json"} {
+			if text, err := proxyenv.Format(format, []proxyenv.Var{{Name: name}}); err == nil {
+				t.Errorf("name %q was written as %s: %s", name, format, text)
+			}
+		}
+	}
+}
+
+// Values are as long as a program's may be, however they refer to each other.
+func TestExpansionIsBounded(t *testing.T) {
+	pod := web()
+	env := &pod.Spec.InitContainers[0].Env
+	name := "_x"
+	*env = append(*env, corev1.EnvVar{Name: name, Value: "0123456789"})
+	for range 64 {
+		*env = append(*env, corev1.EnvVar{Name: name + "x", Value: "$(" + name + ")$(" + name + ")"})
+		name += "x"
+	}
+	if _, _, err := proxyenv.Environment(input(pod)); err == nil || !strings.Contains(err.Error(), "longer than 131072 bytes") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Of several variables with one name the last counts, as for a kubelet.
+func TestLastOfOneNameCounts(t *testing.T) {
+	pod := web()
+	env := &pod.Spec.InitContainers[0].Env
+	*env = append(*env, corev1.EnvVar{Name: "LINKERD2_PROXY_ACCESS_LOG", Value: "json"}, corev1.EnvVar{Name: "LINKERD2_PROXY_IDENTITY_DIR", Value: "/elsewhere"})
+	vars, _, err := proxyenv.Environment(input(pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, v := range vars {
+		got[v.Name] = append(got[v.Name], v.Value)
+	}
+	for name, want := range map[string]string{"LINKERD2_PROXY_ACCESS_LOG": "json", "LINKERD2_PROXY_IDENTITY_DIR": "/state/proxies/default/web-0"} {
+		if diff := cmp.Diff([]string{want}, got[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -29,8 +29,8 @@ one without privileges (Linux), and everything runs inside it:
   linkerd-lite sandbox -- linkerd-lite up DIR -- sh
   # in that shell: the application as web-0, on the pod's own address
   my-app --listen "$(linkerd-lite kubectl get pod web-0 -o jsonpath='{.status.podIP}'):8080" &
-  # its proxy
-  (eval "$(linkerd-lite proxy-env default/web-0)"; exec linkerd2-proxy) &
+  # its proxy; no client uses its outbound listener
+  (eval "$(linkerd-lite proxy-env default/web-0 --outbound-addr 127.0.0.1:24140)"; exec linkerd2-proxy) &
   # a client's proxy: it takes what arrives at port 4140, whatever the address
   (eval "$(linkerd-lite proxy-env default/curl-0 --outbound-addr 0.0.0.0:4140)"; exec linkerd2-proxy) &
   # a Service with port 4140 leads through the client's proxy
@@ -49,8 +49,13 @@ By hand, the sandbox is:
 
 All pods share that network: two proxies need two outbound addresses, clients
 come from the address that they dial, so policies by network mean nothing there,
-and policies by identity work. With a container engine, -o docker gives the
-arguments of ` + "`docker run`" + `: eval docker run --network host $(...) IMAGE.`
+and policies by identity work. With a container engine, -o docker gives
+arguments that are quoted for a shell to read:
+
+  eval "docker run --network host $(linkerd-lite proxy-env NS/POD -o docker) IMAGE"
+
+Variables of the pod whose names no shell can set, or whose values hold control
+characters, are left out with a warning: a manifest must not run commands here.`
 
 func newProxyEnvCommand() *cobra.Command {
 	var dataDir, format, dir, outbound string
@@ -90,9 +95,12 @@ func newProxyEnvCommand() *cobra.Command {
 					return err
 				}
 			}
-			vars, err := proxyenv.Environment(in)
+			vars, leftOut, err := proxyenv.Environment(in)
 			if err != nil {
 				return err
+			}
+			for _, notice := range leftOut {
+				fmt.Fprintf(cmd.ErrOrStderr(), "linkerd-lite: pod %s/%s: %s\n", namespace, name, notice)
 			}
 			identity, err := proxyenv.IdentityOf(pod)
 			if err != nil {
