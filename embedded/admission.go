@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
@@ -30,7 +31,7 @@ type webhooks struct {
 }
 
 // admission builds the webhooks. The State may be nil.
-func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, authority *identity.Service, st *state.State) (*webhooks, error) {
+func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, authority *identity.Service, st *state.State, apiServer *webhook.Client) (*webhooks, error) {
 	o := i.config
 	w := &webhooks{}
 	w.newInjector = func() *injector.Injector {
@@ -68,6 +69,7 @@ func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, auth
 		var err error
 		if w.server, err = webhook.New(webhook.Config{
 			Listener:   i.listeners["webhook"],
+			Client:     apiServer,
 			Endpoints:  endpoints,
 			Dir:        filepath.Join(i.dir.Path(), "webhooks"),
 			DNSNames:   []string{"linkerd-sp-validator" + namespace, "linkerd-policy-validator" + namespace, "linkerd-proxy-injector" + namespace},
@@ -80,6 +82,16 @@ func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, auth
 	}
 	w.registrar = webhook.NewRegistrar(client, o.ControlPlane.ControlPlaneNamespace, w.server, i.log.With("part", "admission"), hooks...)
 	return w, nil
+}
+
+// webhookClient is how the API server shows itself to the webhooks.
+func (i *Cluster) webhookClient(client *webhook.Client) apiserver.WebhookClient {
+	listener, ok := i.listeners["webhook"]
+	if !ok {
+		return apiserver.WebhookClient{}
+	}
+	cert, key := client.KeyPair()
+	return apiserver.WebhookClient{Address: listener.Addr().String(), Certificate: cert, Key: key}
 }
 
 func (w *webhooks) run(ctx context.Context, ready func()) error {

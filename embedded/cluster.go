@@ -27,6 +27,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
@@ -179,7 +180,12 @@ func (i *Cluster) parts() ([]lifecycle.Part, error) {
 	if err != nil {
 		return nil, err
 	}
+	webhookClient, err := webhook.NewClient()
+	if err != nil {
+		return nil, err
+	}
 	api, err := apiserver.New(apiserver.Config{
+		Webhooks:    i.webhookClient(webhookClient),
 		Listener:    i.listeners["api"],
 		Keys:        keys,
 		EtcdServers: etcdServers,
@@ -259,7 +265,7 @@ func (i *Cluster) parts() ([]lifecycle.Part, error) {
 	if plane != nil {
 		st = plane.state
 	}
-	hooks, err := i.admission(client, kube, authority, st)
+	hooks, err := i.admission(client, kube, authority, st, webhookClient)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package validator
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -66,6 +67,22 @@ func TestWarnings(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// F7: a check costs about as much as the profile is long, whatever its expressions stand for.
+func TestExpressionsAreNotWrittenOut(t *testing.T) {
+	route := `{"name":"r","condition":{"pathRegex":"(?:(?:` + strings.Repeat("a", 1000) + `){30}){30}"}},`
+	object := []byte(`{"metadata":{"name":"web.n.svc.cluster.local"},"spec":{"routes":[` + strings.TrimSuffix(strings.Repeat(route, 100), ",") + `]}}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	result := Validate(object, Options{ClusterDomain: "cluster.local"})
+	runtime.ReadMemStats(&after)
+	if result.Problem != nil || len(result.Warnings) > 0 {
+		t.Errorf("result %v", result)
+	}
+	if factor := int(after.TotalAlloc-before.TotalAlloc) / len(object); factor > 100 {
+		t.Errorf("the check allocates %d times the size of the object", factor)
 	}
 }
 

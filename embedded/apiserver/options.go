@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -105,6 +106,11 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 		o.APIEnablement.RuntimeConfig[group] = value
 	}
 	o.Admission.GenericAdmission.DisablePlugins = pluginsOff
+	if s.config.Webhooks.Address != "" {
+		if o.Admission.GenericAdmission.ConfigFile, err = s.config.Webhooks.write(filepath.Dir(s.config.Keys.accountsFile)); err != nil {
+			return none, err
+		}
+	}
 	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
 
 	completed, err := o.Complete(ctx)

@@ -24,6 +24,7 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 )
@@ -46,7 +47,9 @@ type Config struct {
 	EtcdServers []string
 	// ServiceCIDR is the range of cluster IPs, or one per family with a comma.
 	ServiceCIDR string
-	Log         *slog.Logger
+	// Webhooks is how the server shows itself to the program's own webhooks.
+	Webhooks WebhookClient
+	Log      *slog.Logger
 }
 
 // Server is one kube-apiserver.
@@ -187,7 +190,8 @@ func createChain(completed options.CompletedOptions, later *background) (*aggreg
 	config.ApiExtensions.GenericConfig.SkipOpenAPIInstallation = true
 	config.Aggregator.GenericConfig.OpenAPIConfig = nil
 	writes := &writeQueue{turns: make(chan struct{}, writesAtOnce()), patience: writePatience, longRunning: kube.LongRunningFunc}
-	inside(&config.Aggregator.GenericConfig.Config, writes.before, finishRequests(kube.LongRunningFunc), description.before)
+	quantities := newQuantityGuard(legacyscheme.Scheme, legacyscheme.Codecs, kube.MaxRequestBodyBytes, kube.LongRunningFunc)
+	inside(&config.Aggregator.GenericConfig.Config, quantities.before, writes.before, finishRequests(kube.LongRunningFunc), description.before)
 
 	configured, err := config.Complete()
 	if err != nil {

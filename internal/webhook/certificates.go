@@ -168,31 +168,36 @@ func (c *certificates) renew() error {
 
 // issue makes a certificate of an authority, or an authority if none is given.
 func (c *certificates) issue(authority *pair) (*pair, error) {
+	start := c.now().Add(-backdated)
+	if authority == nil {
+		return sign(&x509.Certificate{
+			Subject:   pkix.Name{CommonName: "linkerd-lite webhook authority"},
+			NotBefore: start, NotAfter: start.Add(authorityLifetime),
+			IsCA: true, KeyUsage: x509.KeyUsageCertSign,
+		}, nil)
+	}
+	return sign(&x509.Certificate{
+		Subject:   pkix.Name{CommonName: "linkerd-lite webhooks"},
+		NotBefore: start, NotAfter: start.Add(lifetime),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    append([]string{"localhost"}, c.dnsNames...),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}, authority)
+}
+
+// sign makes a key and a certificate for it, signed by an authority or, without
+// one, by itself.
+func sign(template *x509.Certificate, authority *pair) (*pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
 		return nil, fmt.Errorf("make a serial number: %w", err)
 	}
-	start := c.now().Add(-backdated)
-	template := &x509.Certificate{SerialNumber: serial, NotBefore: start, BasicConstraintsValid: true}
-	var parent *x509.Certificate
-	var signer any
-	if authority == nil {
-		template.Subject = pkix.Name{CommonName: "linkerd-lite webhook authority"}
-		template.NotAfter = start.Add(authorityLifetime)
-		template.IsCA = true
-		template.KeyUsage = x509.KeyUsageCertSign
-		parent, signer = template, key
-	} else {
-		template.Subject = pkix.Name{CommonName: "linkerd-lite webhooks"}
-		template.NotAfter = start.Add(lifetime)
-		template.KeyUsage = x509.KeyUsageDigitalSignature
-		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-		template.DNSNames = append([]string{"localhost"}, c.dnsNames...)
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	template.BasicConstraintsValid = true
+	parent, signer := template, any(key)
+	if authority != nil {
 		parent, signer = authority.leaf, authority.tls.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)

@@ -58,7 +58,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	server, err := New(Config{Listener: listener})
+	server, err := New(Config{Listener: listener, Client: newClient(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,8 @@ import (
 const (
 	// maxBody is the size of the largest review, in bytes.
 	maxBody = 10 << 20
+	// reviewTimeout is the longest that the API server waits for a review (it may ask for less).
+	reviewTimeout = 30 * time.Second
 	// stopTimeout is how long reviews may go on after the end of the context. It is short, as an HTTP/2 connection without
 	// any takes a second to be given up.
 	stopTimeout = 100 * time.Millisecond
@@ -41,6 +43,8 @@ type Config struct {
 	// Listener is bound to an address that only the API server can reach.
 	Listener  net.Listener
 	Endpoints []Endpoint
+	// Client is the only one that is answered.
+	Client *Client
 	// Dir is where the certificates are kept; empty keeps them in memory.
 	Dir string
 	// DNSNames are in the certificate beside the loopback addresses.
@@ -65,6 +69,9 @@ type Server struct {
 func New(config Config) (*Server, error) {
 	if config.Listener == nil {
 		return nil, errors.New("webhook: no listener")
+	}
+	if config.Client == nil {
+		return nil, errors.New("webhook: no client to answer")
 	}
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
@@ -119,12 +126,16 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		Handler:           s.mux,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      30*time.Second + reviewTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS13,
 			GetCertificate: s.certificate,
+			// Who holds the key of the client's certificate is known by the certificate itself.
+			ClientAuth:       tls.RequireAnyClientCert,
+			VerifyConnection: s.config.Client.verify,
 		},
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -190,7 +201,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, review, err)
 		return
 	}
-	review.Response = respond(r.Context(), h.Review, review.Request, h.log)
+	// The context also ends when the client is gone.
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	defer cancel()
+	review.Response = respond(ctx, h.Review, review.Request, h.log)
 	result := resultAllowed
 	if !review.Response.Allowed {
 		result = resultDenied

@@ -32,7 +32,7 @@ func start(t *testing.T, config Config) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Listener = listener
+	config.Listener, config.Client = listener, newClient(t)
 	config.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	server, err := New(config)
 	if err != nil {
@@ -42,13 +42,28 @@ func start(t *testing.T, config Config) *Server {
 	return server
 }
 
+func newClient(t *testing.T) *Client {
+	t.Helper()
+	c, err := NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// client is the API server's.
 func client(t *testing.T, server *Server) *http.Client {
+	t.Helper()
+	return clientWith(t, server, server.config.Client.TLS())
+}
+
+func clientWith(t *testing.T, server *Server, certificates ...tls.Certificate) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(server.CABundle()) {
 		t.Fatal("no authority")
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certificates}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
@@ -149,6 +164,68 @@ func call(t *testing.T, client *http.Client, method, url, body string) (int, str
 	return response.StatusCode, string(data)
 }
 
+// F7: nobody but the API server makes this process compute.
+func TestOtherClientsAreRefused(t *testing.T) {
+	reviewed := make(chan struct{}, 10)
+	server := start(t, Config{Endpoints: []Endpoint{{Name: "a", Path: "/", Review: func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		reviewed <- struct{}{}
+		return nil
+	}}}})
+	const review = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1"}}`
+	for name, certificates := range map[string][]tls.Certificate{
+		"no certificate":              nil,
+		"a certificate like its own":  {newClient(t).TLS()},
+		"the server's own":            {server.certificates.current.tls},
+		"the authority of the server": {server.certificates.authority.tls},
+	} {
+		response, err := clientWith(t, server, certificates...).Post(server.URL("/"), "application/json", strings.NewReader(review))
+		if err == nil {
+			response.Body.Close()
+			t.Errorf("%s: answered with %s", name, response.Status)
+		}
+	}
+	if len(reviewed) > 0 {
+		t.Error("a review was computed")
+	}
+	if status, _ := call(t, client(t, server), http.MethodPost, server.URL("/"), review); status != http.StatusOK {
+		t.Errorf("the API server is answered with %d", status)
+	}
+}
+
+// F7: a review ends with the request that asks for it.
+func TestReviewEndsWithItsClient(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan error, 1)
+	server := start(t, Config{Endpoints: []Endpoint{{Name: "a", Path: "/", Review: func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("a review may take for ever")
+		}
+		close(began)
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return nil
+	}}}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	body := strings.NewReader(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1"}}`)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL("/"), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		if response, err := client(t, server).Do(request); err == nil {
+			response.Body.Close()
+		}
+	}()
+	<-began
+	cancel()
+	if err := <-ended; err != context.Canceled {
+		t.Errorf("the review ended with %v", err)
+	}
+	<-asked
+}
+
 func TestTLS12IsRefused(t *testing.T) {
 	server := start(t, Config{Endpoints: []Endpoint{{Name: "a", Path: "/", Review: reviewName}}})
 	pool := x509.NewCertPool()
@@ -168,10 +245,11 @@ func TestNewRefuses(t *testing.T) {
 	defer listener.Close()
 	endpoint := Endpoint{Name: "a", Path: "/", Review: reviewName}
 	for name, config := range map[string]Config{
-		"no listener":    {Endpoints: []Endpoint{endpoint}},
-		"relative path":  {Listener: listener, Endpoints: []Endpoint{{Name: "a", Path: "a", Review: reviewName}}},
-		"no function":    {Listener: listener, Endpoints: []Endpoint{{Name: "a", Path: "/"}}},
-		"the same paths": {Listener: listener, Endpoints: []Endpoint{endpoint, endpoint}},
+		"no listener":    {Client: &Client{}, Endpoints: []Endpoint{endpoint}},
+		"no client":      {Listener: listener, Endpoints: []Endpoint{endpoint}},
+		"relative path":  {Listener: listener, Client: &Client{}, Endpoints: []Endpoint{{Name: "a", Path: "a", Review: reviewName}}},
+		"no function":    {Listener: listener, Client: &Client{}, Endpoints: []Endpoint{{Name: "a", Path: "/"}}},
+		"the same paths": {Listener: listener, Client: &Client{}, Endpoints: []Endpoint{endpoint, endpoint}},
 	} {
 		if _, err := New(config); err == nil {
 			t.Errorf("%s: no error", name)

@@ -27,14 +27,18 @@ func Serve(tb testing.TB, endpoint webhook.Endpoint) func(body []byte) (*admissi
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server, err := webhook.New(webhook.Config{Listener: listener, Endpoints: []webhook.Endpoint{endpoint}})
+	apiServer, err := webhook.NewClient()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server, err := webhook.New(webhook.Config{Listener: listener, Client: apiServer, Endpoints: []webhook.Endpoint{endpoint}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	parts.Start(tb, 10*time.Second, server.Run)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(server.CABundle())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{apiServer.TLS()}}, ForceAttemptHTTP2: true}
 	tb.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport}
 	return func(body []byte) (*admissionv1.AdmissionReview, error) {

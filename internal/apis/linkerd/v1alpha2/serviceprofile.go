@@ -3,11 +3,12 @@ package v1alpha2
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/quantity"
 )
 
 // ServiceProfile describes the routes of a service, whose name in DNS is the object's name.
@@ -59,24 +60,15 @@ func (d *WeightedDst) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(d))
 }
 
-// maxWeight is the length in bytes of the longest text of a weight, maxExponent
-// the number of digits of its exponent.
-const (
-	maxWeight   = 100
-	maxExponent = 3
-)
-
 // CheckWeight refuses weights, in JSON, that a Quantity would compute for
-// minutes and gigabytes, such as 1e-1000000000: it raises 10 to any power. The
-// schema takes them.
+// minutes and gigabytes, such as 1e-1000000000. The schema takes them.
 func CheckWeight(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
 		text = string(data)
 	}
-	_, exponent, _ := strings.Cut(strings.ToLower(text), "e")
-	if len(text) > maxWeight || len(strings.TrimLeft(exponent, "+-0")) > maxExponent {
-		return fmt.Errorf("weight %.20s... is too long", text)
+	if err := quantity.Check(text); err != nil {
+		return fmt.Errorf("weight: %w", err)
 	}
 	return nil
 }
