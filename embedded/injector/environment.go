@@ -3,6 +3,7 @@ package injector
 import (
 	"net"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,17 +12,16 @@ import (
 
 const envPrefix = "LINKERD2_PROXY_"
 
-// annotatedEnv are variables that an annotation sets, as it is.
-var annotatedEnv = []struct{ name, annotation, otherwise string }{
-	{"LOG", "config.linkerd.io/proxy-log-level", "warn,linkerd=info,hickory=error"},
-	{"LOG_FORMAT", "config.linkerd.io/proxy-log-format", "plain"},
-	{"ACCESS_LOG", "config.linkerd.io/access-log", ""},
-	{"INBOUND_DEFAULT_POLICY", linkerd.DefaultInboundPolicyAnnotation, ""},
-	{"INBOUND_CONNECT_TIMEOUT", "config.linkerd.io/proxy-inbound-connect-timeout", "100ms"},
-	{"OUTBOUND_CONNECT_TIMEOUT", "config.linkerd.io/proxy-outbound-connect-timeout", "1000ms"},
-	{"INBOUND_DISCOVERY_IDLE_TIMEOUT", "config.linkerd.io/proxy-inbound-discovery-cache-unused-timeout", "90s"},
-	{"OUTBOUND_DISCOVERY_IDLE_TIMEOUT", "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout", "5s"},
-	{"SHUTDOWN_GRACE_PERIOD", "config.linkerd.io/shutdown-grace-period", ""},
+// timeoutEnv are variables that hold durations.
+var timeoutEnv = []struct {
+	name, annotation, otherwise string
+	unit                        time.Duration
+}{
+	{"INBOUND_CONNECT_TIMEOUT", "config.linkerd.io/proxy-inbound-connect-timeout", "100ms", time.Millisecond},
+	{"OUTBOUND_CONNECT_TIMEOUT", "config.linkerd.io/proxy-outbound-connect-timeout", "1000ms", time.Millisecond},
+	{"INBOUND_DISCOVERY_IDLE_TIMEOUT", "config.linkerd.io/proxy-inbound-discovery-cache-unused-timeout", "90s", time.Second},
+	{"OUTBOUND_DISCOVERY_IDLE_TIMEOUT", "config.linkerd.io/proxy-outbound-discovery-cache-unused-timeout", "5s", time.Second},
+	{"SHUTDOWN_GRACE_PERIOD", "config.linkerd.io/shutdown-grace-period", "", time.Millisecond},
 }
 
 // switchedEnv are variables that are set if an annotation is true.
@@ -29,10 +29,15 @@ var switchedEnv = []struct{ name, annotation, value string }{
 	{"INBOUND_DETECT_TIMEOUT", "config.linkerd.io/proxy-disable-inbound-protocol-detect-timeout", "365d"},
 	{"OUTBOUND_DETECT_TIMEOUT", "config.linkerd.io/proxy-disable-outbound-protocol-detect-timeout", "365d"},
 	{"OUTBOUND_METRICS_HOSTNAME_LABELS", "config.linkerd.io/proxy-metrics-hostname-labels", "true"},
-	{"SHUTDOWN_ENDPOINT_ENABLED", "config.linkerd.io/proxy-admin-shutdown", "true"},
 }
 
-// environment is that of a proxy of the 2.20 chart. What is known now is
+// inboundPolicies are the default policies that a proxy knows.
+var inboundPolicies = []string{"all-unauthenticated", "all-authenticated", "cluster-unauthenticated", "cluster-authenticated", "deny", "audit"}
+
+// environment is that of a proxy of the 2.20 chart. A proxy that cannot read one
+// of its variables ends, so values of annotations are converted, and those that
+// mean nothing are warned of and not used. Variables that a user gives by
+// proxy-additional-env are the user's. What is known now is
 // written out, because readers of the spec do not resolve references; what is
 // known only later refers to fields of the pod.
 func (s *settings) environment(inbound, admin int32) []corev1.EnvVar {
@@ -50,17 +55,19 @@ func (s *settings) environment(inbound, admin int32) []corev1.EnvVar {
 	field("_pod_name", "metadata.name")
 	field("_pod_nodeName", "spec.nodeName")
 	field("_pod_ips", "status.podIPs")
-	for _, e := range annotatedEnv {
-		otherwise := e.otherwise
-		if e.annotation == linkerd.DefaultInboundPolicyAnnotation {
-			otherwise = s.config.InboundPolicy
-		}
-		set(e.name, s.value(e.annotation, otherwise))
+	s.workers(set)
+	s.logging(set)
+	set("INBOUND_DEFAULT_POLICY", s.choice(linkerd.DefaultInboundPolicyAnnotation, s.config.InboundPolicy, inboundPolicies...))
+	for _, e := range timeoutEnv {
+		set(e.name, s.duration(e.annotation, e.otherwise, e.unit))
 	}
 	for _, e := range switchedEnv {
 		if s.bool(e.annotation, false) {
 			set(e.name, e.value)
 		}
+	}
+	if s.switched("config.linkerd.io/proxy-admin-shutdown", false) {
+		set("SHUTDOWN_ENDPOINT_ENABLED", "true")
 	}
 	s.addresses(set, inbound, admin)
 	if s.mode == injectIngress {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/quantity"
 )
 
 // Names that only the injector needs.
@@ -25,6 +27,7 @@ const (
 	trustRootAnnotation       = "linkerd.io/trust-root-sha256"
 	initContainerName         = "linkerd-init"
 	injectEnabled             = "enabled"
+	injectDisabled            = "disabled"
 	injectIngress             = "ingress"
 	configAnnotationPrefix    = "config.linkerd.io/"
 	configBetaPrefix          = "config.beta.linkerd.io/"
@@ -103,6 +106,9 @@ func (i *Injector) reviewService(ctx context.Context, request *admissionv1.Admis
 
 func (i *Injector) reviewPod(ctx context.Context, request *admissionv1.AdmissionRequest) (patch, []string, error) {
 	var pod corev1.Pod
+	if err := quantity.CheckJSON(request.Object.Raw, reflect.TypeFor[corev1.Pod]()); err != nil {
+		return nil, nil, fmt.Errorf("read Pod: %w", err)
+	}
 	if err := json.Unmarshal(request.Object.Raw, &pod); err != nil {
 		return nil, nil, fmt.Errorf("read Pod: %w", err)
 	}
@@ -233,8 +239,7 @@ func (i *Injector) inject(pod *corev1.Pod, namespace metav1.ObjectMeta, mode, ow
 		p.insert("/spec/initContainers", len(pod.Spec.InitContainers) > 0, true, container)
 	} else {
 		// First if the application is to wait for it.
-		first := settings.value(proxyAwaitAnnotation, injectEnabled) == injectEnabled
-		p.insert("/spec/containers", len(pod.Spec.Containers) > 0, first, container)
+		p.insert("/spec/containers", len(pod.Spec.Containers) > 0, settings.switched(proxyAwaitAnnotation, true), container)
 	}
 	return p, settings.warnings
 }

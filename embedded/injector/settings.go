@@ -5,16 +5,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/quantity"
 )
 
 // settings is what holds for one pod: its annotations, those of its namespace,
@@ -35,52 +37,6 @@ func newSettings(config Config, pod *corev1.Pod, namespace metav1.ObjectMeta, mo
 		s.native = s.bool(prefix+nativeSidecarSuffix, s.native)
 	}
 	return s
-}
-
-func (s *settings) warn(format string, args ...any) {
-	s.warnings = append(s.warnings, "linkerd-proxy: "+fmt.Sprintf(format, args...))
-}
-
-// lookup returns an annotation of the pod, else of the namespace.
-func (s *settings) lookup(key string) (string, bool) {
-	value, ok := s.pod.Annotations[key]
-	if !ok {
-		value, ok = s.namespace.Annotations[key]
-	}
-	return value, ok
-}
-
-func (s *settings) value(key, otherwise string) string {
-	if value, ok := s.lookup(key); ok {
-		return value
-	}
-	return otherwise
-}
-
-func (s *settings) bool(key string, otherwise bool) bool {
-	value, ok := s.lookup(key)
-	if !ok {
-		return otherwise
-	}
-	parsed, err := strconv.ParseBool(value)
-	if err != nil {
-		s.warn("annotation %s: %q is neither true nor false, %t is used", key, value, otherwise)
-		return otherwise
-	}
-	return parsed
-}
-
-func (s *settings) port(key string, otherwise int32) int32 {
-	value, ok := s.lookup(key)
-	if !ok {
-		return otherwise
-	}
-	parsed, err := strconv.ParseUint(value, 10, 16)
-	if err != nil || parsed == 0 {
-		s.warn("annotation %s: %q is not a port, %d is used", key, value, otherwise)
-		return otherwise
-	}
-	return int32(parsed)
 }
 
 func (s *settings) version() string {
@@ -174,47 +130,16 @@ func (s *settings) security() *corev1.SecurityContext {
 	return context
 }
 
-func (s *settings) resources() corev1.ResourceRequirements {
-	var r corev1.ResourceRequirements
-	for _, setting := range []struct {
-		suffix string
-		name   corev1.ResourceName
-		list   *corev1.ResourceList
-	}{
-		{"cpu-request", corev1.ResourceCPU, &r.Requests},
-		{"cpu-limit", corev1.ResourceCPU, &r.Limits},
-		{"memory-request", corev1.ResourceMemory, &r.Requests},
-		{"memory-limit", corev1.ResourceMemory, &r.Limits},
-		{"ephemeral-storage-request", corev1.ResourceEphemeralStorage, &r.Requests},
-		{"ephemeral-storage-limit", corev1.ResourceEphemeralStorage, &r.Limits},
-	} {
-		key := "config.linkerd.io/proxy-" + setting.suffix
-		value, ok := s.lookup(key)
-		if !ok {
-			continue
-		}
-		quantity, err := resource.ParseQuantity(value)
-		if err != nil {
-			s.warn("annotation %s: %q is not a quantity, none is used", key, value)
-			continue
-		}
-		if *setting.list == nil {
-			*setting.list = corev1.ResourceList{}
-		}
-		(*setting.list)[setting.name] = quantity
-	}
-	return r
-}
-
 // inboundPorts are the ports whose policy the proxy asks for at its start.
 func (s *settings) inboundPorts() string {
-	if ports, ok := s.lookup(podInboundPortsAnnotation); ok {
-		return ports
+	if list, ok := s.lookup(podInboundPortsAnnotation); ok {
+		return s.ports(podInboundPortsAnnotation, list, nil)
 	}
 	var ports []int32
 	for _, container := range slices.Concat(s.pod.Spec.InitContainers, s.pod.Spec.Containers) {
 		for _, port := range container.Ports {
-			if port.Protocol == "" || port.Protocol == corev1.ProtocolTCP {
+			// Validation, which comes later, refuses other ports.
+			if port.ContainerPort > 0 && port.ContainerPort <= math.MaxUint16 && (port.Protocol == "" || port.Protocol == corev1.ProtocolTCP) {
 				ports = append(ports, port.ContainerPort)
 			}
 		}
@@ -236,6 +161,10 @@ func (s *settings) additional(env []corev1.EnvVar) []corev1.EnvVar {
 			continue
 		}
 		var more []corev1.EnvVar
+		if err := quantity.CheckJSON([]byte(value), reflect.TypeFor[[]corev1.EnvVar]()); err != nil {
+			s.warn("annotation %s: %v", additionalEnvAnnotation, err)
+			continue
+		}
 		if err := json.Unmarshal([]byte(value), &more); err != nil {
 			s.warn("annotation %s is not a list of variables: %v", additionalEnvAnnotation, err)
 			continue
@@ -268,8 +197,23 @@ func (s *settings) controlPlaneAddress(service string, port int) string {
 	return fmt.Sprintf("%s.%s.svc.%s.:%d", service, s.config.ControlPlaneNamespace, s.config.ClusterDomain, port)
 }
 
-// opaquePorts is the effective list; the pod's may hold names, which only the
-// control plane resolves.
+// opaquePorts is the effective list. Names of the containers' ports in it are
+// written out, since a proxy knows none.
 func (s *settings) opaquePorts() string {
-	return s.value(linkerd.OpaquePortsAnnotation, s.config.OpaquePorts)
+	list, ok := s.lookup(linkerd.OpaquePortsAnnotation)
+	if !ok {
+		return s.config.OpaquePorts
+	}
+	names := map[string]uint16{}
+	for _, container := range slices.Concat(s.pod.Spec.InitContainers, s.pod.Spec.Containers) {
+		for _, port := range container.Ports {
+			if port.Name != "" && port.ContainerPort > 0 && port.ContainerPort <= math.MaxUint16 {
+				names[port.Name] = uint16(port.ContainerPort)
+			}
+		}
+	}
+	return s.ports(linkerd.OpaquePortsAnnotation, list, func(name string) (uint16, bool) {
+		port, ok := names[name]
+		return port, ok
+	})
 }
