@@ -110,6 +110,8 @@ type Config struct {
 	DataDir string
 	// Ephemeral keeps the data in a temporary directory that is removed at the end.
 	Ephemeral bool
+	// PruneEmpty deletes what came from a directory, or a kustomization, that has no objects any more.
+	PruneEmpty bool
 	// NoFsync does not wait for the disk.
 	NoFsync bool
 	// Without are parts to leave out.

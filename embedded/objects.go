@@ -107,6 +107,7 @@ func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.Custom
 		StateDir:   stateDir,
 		Sync:       !c.Ephemeral && !c.NoFsync,
 		Base:       base,
+		PruneEmpty: c.PruneEmpty,
 		Out:        c.Out,
 		Log:        c.Log.With("part", "manifests"),
 

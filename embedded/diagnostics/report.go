@@ -81,17 +81,20 @@ func checkPart(part lifecycle.Status) checkResult {
 // checkManifests says whether the manifests are applied; faults are an error.
 func checkManifests(status *manifests.Status) ([]checkResult, error) {
 	var checks []checkResult
-	for _, faults := range [][]manifests.Fault{status.Faults, status.Waiting} {
+	for _, faults := range [][]manifests.Fault{status.Faults, status.Waiting, status.Leaving} {
 		for _, fault := range faults {
 			checks = append(checks, checkResult{Description: fault.Where(), Error: fault.Message, Result: checkError})
 		}
+	}
+	for _, notice := range status.Notices {
+		checks = append(checks, checkResult{Description: notice.Where(), Error: notice.Message, Result: checkWarning})
 	}
 	for _, drift := range status.Drift {
 		checks = append(checks, checkResult{Description: "changed by others", Error: drift.String(), Result: checkWarning})
 	}
 	if !status.InSync {
 		return checks, fmt.Errorf("manifests are not in sync: %s, %d waiting, %s held",
-			Count(len(status.Faults), "fault"), len(status.Waiting), Count(len(status.Held), "deletion"))
+			Count(len(status.Faults), "fault"), len(status.Waiting), Count(len(status.Held)+len(status.Leaving), "deletion"))
 	}
 	return append(checks, checkResult{
 		Description: fmt.Sprintf("manifests in sync: %s of %s", Count(status.Objects, "object"), Count(status.Files, "file")),

@@ -53,6 +53,10 @@ type Config struct {
 	// StatusOwners names, by kind, the part that writes the status, which a manifest
 	// then may not. Nil: DefaultStatusOwners.
 	StatusOwners map[schema.GroupKind]string
+	// PruneEmpty lets go of everything that was applied from a directory, or from a
+	// kustomization, that has no objects any more. Otherwise it stays: a mount that is
+	// missing and a checkout that has just begun look the same.
+	PruneEmpty bool
 	// Check, if not nil, looks at each object before it is applied.
 	Check func(*unstructured.Unstructured) []Problem
 	// Out gets plans and errors in words for the user. Nil: nothing.

@@ -31,7 +31,7 @@ func TestDeletions(t *testing.T) {
 		},
 		{
 			"emptied file",
-			map[string]string{"x.yaml": both},
+			map[string]string{"x.yaml": both, "y.yaml": cm("c", "1")},
 			func(b *bench) { b.write("x.yaml", "# nothing\n") },
 			[]Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
 		},
@@ -43,7 +43,7 @@ func TestDeletions(t *testing.T) {
 		},
 		{
 			"removed directory",
-			map[string]string{"d/e/x.yaml": both},
+			map[string]string{"d/e/x.yaml": both, "y.yaml": cm("c", "1")},
 			func(b *bench) { must(b.t, os.RemoveAll(b.path("d"))) },
 			[]Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
 		},
@@ -238,6 +238,7 @@ func TestBase(t *testing.T) {
 		t.Fatal(faults)
 	}
 	b.edit = func(cfg *Config) { cfg.Base = []Base{{parsed[0].Unstructured, "keeper"}} }
+	b.write("other.yaml", cm("other", "1"))
 	b.write("x.yaml", docs(cm("built-in", "mine"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {a: b}}\n"))
 	b.start()
 	b.data("built-in", "mine")
@@ -259,6 +260,7 @@ func TestBase(t *testing.T) {
 func TestShared(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	b.write("other.yaml", cm("other", "1"))
 	b.write("x.yaml", docs(cm("a", "1"), cm("b", "1")))
 	b.start()
 	b.api.share(configMap("a"), "somebody")

@@ -30,11 +30,13 @@
 // the file it came from has been unchanged (also: empty, or gone) for a second
 // and can be read. Not deleted is anything from a file that is broken, from a
 // directory that cannot be read, from a root that is gone or is not among this
-// run's directories; and nothing whose name appears in a broken file, where it
+// run's directories, or that has no objects any more, be it at the start (Config.PruneEmpty);
+// and nothing whose name appears in a broken file, where it
 // may just be moving to. Moving an object between files sends no request. Objects
 // that exist without the directory (Config.Base, and the namespaces that Kubernetes
 // does not let go) are restored or released instead, and so is what another manager
-// has applied as well. Deletion is in the background.
+// has applied as well. Deletion is in the background; what is deleted and stays there,
+// as others hold it, is listed by Status until it is gone.
 //
 // # Other writers
 //
@@ -43,6 +45,11 @@
 // list per kind every ten seconds, and listed by Status. What has drifted is put back when
 // its file is saved, even without a change, and at the next start. Objects that
 // went together with their namespace or their kind are applied again when it returns.
+//
+// # Servers behind the API server
+//
+// A group that an APIService leads elsewhere may be silent. Its objects wait then, none
+// of them counts as gone, and everything else goes on.
 //
 // # Status
 //

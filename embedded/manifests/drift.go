@@ -53,6 +53,9 @@ func (s *Syncer) findDrift(ctx context.Context, records []Record) (drift map[Key
 	missing := map[string][]Key{} // by namespace
 	for _, gvk := range gvks {
 		served, ok := s.kinds.get(gvk)
+		if !ok && s.kinds.silence(gvk.GroupVersion()) != "" {
+			continue // they may be there
+		}
 		if !ok {
 			for _, r := range byKind[gvk] {
 				lost = append(lost, r.Key)
@@ -60,6 +63,11 @@ func (s *Syncer) findDrift(ctx context.Context, records []Record) (drift map[Key
 			continue
 		}
 		live, gone, err := s.fetch(ctx, served, byKind[gvk])
+		if isAnswer(err) {
+			// Of this kind nothing can be known now; an apply says why.
+			s.cfg.Log.Debug("look for changes by others", "kind", gvk, "error", err)
+			continue
+		}
 		if err != nil {
 			return nil, nil, err
 		}

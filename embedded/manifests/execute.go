@@ -3,11 +3,10 @@ package manifests
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // tally is what became of a plan.
@@ -88,7 +87,7 @@ func (s *Syncer) settle(ctx context.Context, o outcome, done *tally) {
 		s.printer.ignoredStatus(step, o.ignoredStatus)
 	}
 	if o.err != nil {
-		s.fail(o, done)
+		s.fail(ctx, o, done)
 		return
 	}
 	delete(s.failures, step.Object)
@@ -112,57 +111,22 @@ func (s *Syncer) settle(ctx context.Context, o outcome, done *tally) {
 	done.pruned++
 	s.pruned++
 	s.inv.drop(step.Object)
+	if o.leaving {
+		s.inv.leave(step.Object, step.gvk.Version)
+	}
 	if s.lose(step) {
 		done.opened = true
 	}
 }
 
-// lose takes note that objects went with their namespace or kind, so that they
-// are applied again when it returns. It reports whether step removes such.
-func (s *Syncer) lose(step Step) bool {
-	if step.Action != Prune {
-		return false
-	}
-	switch step.Object.GroupKind() {
-	case namespaceKind:
-		s.inv.unsettle(func(r Record) bool { return r.Namespace == step.Object.Name })
-	case crdKind:
-		s.inv.unsettle(func(r Record) bool {
-			served, ok := s.kinds.get(r.GroupKind().WithVersion(r.Version))
-			return ok && crdKey(served) == step.Object
-		})
-	default:
-		return false
-	}
-	s.leaving[step.Object] = true
-	return true
-}
-
-// awaitLeaving forgets those namespaces and CRDs that are gone for good, or back.
-func (s *Syncer) awaitLeaving(ctx context.Context) error {
-	for key := range s.leaving {
-		gvr := namespaces
-		if key.GroupKind() == crdKind {
-			gvr = definitions
-		}
-		meta, err := s.client.Resource(gvr).Get(ctx, key.Name, metav1.GetOptions{})
-		switch {
-		case err != nil && !apierrors.IsNotFound(err):
-			return fmt.Errorf("wait for the end of %s: %w", key, err)
-		case err == nil && meta.DeletionTimestamp != nil:
-			continue
-		}
-		delete(s.leaving, key)
-		if _, group, ok := strings.Cut(key.Name, "."); ok && key.GroupKind() == crdKind {
-			s.kinds.forgetGroup(group)
-		}
-	}
-	return nil
-}
-
-func (s *Syncer) fail(o outcome, done *tally) {
+func (s *Syncer) fail(ctx context.Context, o outcome, done *tally) {
 	step := o.step
 	r := reject(o.err)
+	if apierrors.IsServiceUnavailable(o.err) {
+		if why := s.kinds.down(ctx, step.gvk.GroupVersion()); why != "" {
+			r.message = why
+		}
+	}
 	if r.kindGone {
 		s.kinds.forget(step.gvk.GroupVersion())
 	}
@@ -232,7 +196,7 @@ func (s *Syncer) after(plan *Plan, done tally) time.Time {
 	switch {
 	case coming > 0 && now.Sub(s.started) < readyWithin:
 		plan.retryAt(now.Add(soonEvery))
-	case coming > 0 || len(plan.Waiting) > 0 || len(s.leaving) > 0:
+	case coming > 0 || len(plan.Waiting) > 0 || len(s.inv.leaving) > 0:
 		plan.retryAt(now.Add(laterEvery))
 	}
 	for _, failed := range s.failures {
@@ -243,8 +207,8 @@ func (s *Syncer) after(plan *Plan, done tally) time.Time {
 		s.ready, flush = true, true
 	}
 	faults := append(append([]Fault{}, plan.Failed...), done.failed...)
-	waiting := append(append([]Fault{}, plan.Waiting...), done.waiting...)
-	if due := s.printer.result(done, faults, waiting, flush, coming > 0); !due.IsZero() {
+	waiting := slices.Concat(plan.Waiting, done.waiting, s.leavingList(leavingTold))
+	if due := s.printer.result(done, faults, waiting, plan.Notices, flush, coming > 0); !due.IsZero() {
 		plan.retryAt(due)
 	}
 	return plan.retry

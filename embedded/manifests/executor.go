@@ -48,6 +48,8 @@ type outcome struct {
 	ignoredStatus string
 	// sharedWith is the other manager because of whom the object was not deleted.
 	sharedWith string
+	// leaving says that the object was deleted, and is not gone before others have agreed.
+	leaving bool
 }
 
 // run executes steps that are sorted by wave, and calls done for each, one at a
@@ -94,7 +96,7 @@ func (x *executor) step(ctx context.Context, step Step) outcome {
 
 func (x *executor) apply(ctx context.Context, result *outcome) {
 	step := result.step
-	_, hasStatus := step.object.Object["status"]
+	hasStatus := saysSomething(step.Object.GroupKind(), step.object.Object["status"])
 	owner := ""
 	if hasStatus && step.kind.status {
 		if owner = x.owners[step.Object.GroupKind()]; owner != "" {
@@ -103,7 +105,7 @@ func (x *executor) apply(ctx context.Context, result *outcome) {
 	}
 	separate := step.kind.status
 	body := x.body(step, separate, hasStatus && separate)
-	meta, err := x.patch(ctx, step, body)
+	meta, err := x.applyPatch(ctx, step, body)
 	if err != nil {
 		result.err = err
 		return
@@ -130,7 +132,7 @@ func (x *executor) apply(ctx context.Context, result *outcome) {
 	if result.record.HasStatus {
 		status["status"] = step.object.Object["status"]
 	} // else what was applied before is given up
-	if _, err := x.patch(ctx, step, status, "status"); err != nil {
+	if _, err := x.applyPatch(ctx, step, status, "status"); err != nil {
 		result.err, result.partial = fmt.Errorf("apply status: %w", err), true
 	}
 }
@@ -210,6 +212,7 @@ func (x *executor) remove(ctx context.Context, result *outcome) error {
 		return ignoreNotFound(x.release(ctx, step))
 	}
 	background := metav1.DeletePropagationBackground
+	result.leaving = len(live.Finalizers) > 0 || step.Object.GroupKind() == namespaceKind || step.Object.GroupKind() == crdKind
 	return ignoreNotFound(resource.Delete(ctx, step.Object.Name, metav1.DeleteOptions{
 		PropagationPolicy: &background, DryRun: x.dryRunOption(), Preconditions: &metav1.Preconditions{UID: &live.UID},
 	}))
@@ -228,27 +231,22 @@ func (x *executor) release(ctx context.Context, step Step) error {
 // restore replaces what the object has by what its base has, in the name of the base's manager
 // and with no trace of ours: that part goes on as if no manifest had been there.
 func (x *executor) restore(ctx context.Context, step Step) error {
-	type operation struct {
-		Op    string `json:"op"`
-		Path  string `json:"path"`
-		Value any    `json:"value"`
-	}
 	object := step.object.Object
-	var patch []operation
+	var patch []jsonOperation
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		switch name {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
-			patch = append(patch, operation{"add", "/" + name, object[name]})
+			patch = append(patch, jsonOperation{"add", "/" + name, object[name]})
 		}
 	}
 	metadata, _ := object["metadata"].(map[string]any)
 	for _, name := range []string{"labels", "annotations"} {
 		value, _ := metadata[name].(map[string]any)
-		patch = append(patch, operation{"add", "/metadata/" + name, value})
+		patch = append(patch, jsonOperation{"add", "/metadata/" + name, value})
 	}
 	// With no entry at all the server would not record who makes this change.
-	patch = append(patch, operation{"add", "/metadata/managedFields", []metav1.ManagedFieldsEntry{{
+	patch = append(patch, jsonOperation{"add", "/metadata/managedFields", []metav1.ManagedFieldsEntry{{
 		Manager: step.manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: step.object.GetAPIVersion(),
 		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{}}}`),
 	}}})

@@ -30,13 +30,15 @@ type fakeAPI struct {
 	log     []string
 	// refuse may answer a request for an object.
 	refuse func(method string, key Key, body map[string]any) *metav1.Status
+	// dead are group versions whose own server does not answer.
+	dead map[string]bool
 	// crdDelay is how long a kind takes to be served after its CRD.
 	crdDelay time.Duration
 }
 
 func newFakeAPI(t testing.TB) *fakeAPI {
 	t.Helper()
-	f := &fakeAPI{objects: map[Key]map[string]any{}, served: map[string]map[string]metav1.APIResource{}}
+	f := &fakeAPI{objects: map[Key]map[string]any{}, served: map[string]map[string]metav1.APIResource{}, dead: map[string]bool{}}
 	f.serve("v1", "Namespace", "namespaces", false, true)
 	f.serve("v1", "ConfigMap", "configmaps", true, false)
 	f.serve("v1", "Service", "services", true, true)
@@ -44,6 +46,7 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	f.serve("v1", "ServiceAccount", "serviceaccounts", true, false)
 	f.serve("apps/v1", "Deployment", "deployments", true, true)
 	f.serve("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", false, false)
+	f.serve("apiregistration.k8s.io/v1", "APIService", "apiservices", false, true)
 	f.serve("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false, true)
 	for _, name := range []string{"kube-system", "default", "ns"} {
 		f.objects[Key{Kind: "Namespace", Name: name}] = map[string]any{
@@ -147,6 +150,10 @@ func (f *fakeAPI) groups(w http.ResponseWriter) {
 }
 
 func (f *fakeAPI) resources(w http.ResponseWriter, gv string) {
+	if f.dead[gv] {
+		f.fail(w, http.StatusServiceUnavailable, "the server is currently unable to handle the request", nil)
+		return
+	}
 	kinds, ok := f.served[gv]
 	if !ok {
 		f.fail(w, http.StatusNotFound, "the server could not find the requested resource", nil)
@@ -179,6 +186,10 @@ func (f *fakeAPI) object(w http.ResponseWriter, r *http.Request, gv string, path
 		group = ""
 	}
 	if len(path) == 1 {
+		if !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+			f.listWhole(w, group, kind)
+			return
+		}
 		f.list(w, group, kind)
 		return
 	}
@@ -210,14 +221,22 @@ func (f *fakeAPI) object(w http.ResponseWriter, r *http.Request, gv string, path
 			f.notFound(w, key)
 			return
 		}
-		f.delete(key)
+		if finalizers := f.meta(key).Finalizers; len(finalizers) > 0 {
+			f.objects[key]["deleted"] = true
+		} else {
+			f.delete(key)
+		}
 		f.answer(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
 	default:
 		if f.objects[key] == nil {
 			f.notFound(w, key)
 			return
 		}
-		f.answer(w, http.StatusOK, f.meta(key))
+		if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+			f.answer(w, http.StatusOK, f.meta(key))
+			return
+		}
+		f.answer(w, http.StatusOK, f.objects[key])
 	}
 }
 
@@ -291,6 +310,11 @@ func (f *fakeAPI) restore(w http.ResponseWriter, r *http.Request, key Key) {
 		f.fail(w, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
+	if patch[0].Path == "/metadata/managedFields" && len(patch) == 2 {
+		f.objects[key]["version"] = patch[0].Value.([]any)[0].(map[string]any)["apiVersion"]
+		f.answer(w, http.StatusOK, f.meta(key))
+		return
+	}
 	f.log = append(f.log, "PATCH "+key.String()+" by "+r.URL.Query().Get("fieldManager"))
 	for _, op := range patch {
 		if name := strings.TrimPrefix(op.Path, "/"); !strings.Contains(name, "/") {
@@ -311,12 +335,22 @@ func (f *fakeAPI) metaOf(key Key, object map[string]any) metav1.PartialObjectMet
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		uid, _ := metadata["uid"].(string)
 		m.UID = types.UID(uid)
+		m.Finalizers, _, _ = unstructured.NestedStringSlice(metadata, "finalizers")
+	}
+	if object["deleted"] != nil {
+		now := metav1.Now()
+		m.DeletionTimestamp = &now
 	}
 	if fields, ok := object["fields"].(string); ok {
 		now := metav1.Now()
 		m.ManagedFields = []metav1.ManagedFieldsEntry{
 			{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)},
 			{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{}`)},
+		}
+	}
+	if version, ok := object["version"].(string); ok {
+		for i := range m.ManagedFields {
+			m.ManagedFields[i].APIVersion = version
 		}
 	}
 	if manager, ok := object["sharedWith"].(string); ok {
@@ -334,6 +368,16 @@ func (f *fakeAPI) list(w http.ResponseWriter, group, kind string) {
 	}
 	slices.SortFunc(list.Items, func(a, b metav1.PartialObjectMetadata) int { return strings.Compare(a.Name, b.Name) })
 	f.answer(w, http.StatusOK, list)
+}
+
+func (f *fakeAPI) listWhole(w http.ResponseWriter, group, kind string) {
+	items := []any{}
+	for key, object := range f.objects {
+		if key.Group == group && key.Kind == kind {
+			items = append(items, object)
+		}
+	}
+	f.answer(w, http.StatusOK, map[string]any{"kind": kind + "List", "items": items})
 }
 
 func (f *fakeAPI) notFound(w http.ResponseWriter, key Key) {

@@ -38,6 +38,8 @@ type inventory struct {
 	// mean nothing.
 	cluster string
 	records map[Key]Record
+	// leaving is what was deleted and still exists, with the version it was applied in.
+	leaving map[Key]string
 	dirty   bool
 	// written is when the file that was loaded was written.
 	written time.Time
@@ -47,12 +49,18 @@ type inventoryFile struct {
 	Format  int      `json:"format"`
 	Cluster string   `json:"cluster"`
 	Objects []Record `json:"objects"`
+	Leaving []leaver `json:"leaving,omitempty"`
+}
+
+type leaver struct {
+	Key
+	Version string `json:"version"`
 }
 
 // loadInventory reads the inventory of stateDir; one of another cluster counts as
 // empty, with replaced set.
 func loadInventory(stateDir string, sync bool, cluster string) (inv *inventory, replaced bool, err error) {
-	inv = &inventory{sync: sync, cluster: cluster, records: map[Key]Record{}}
+	inv = &inventory{sync: sync, cluster: cluster, records: map[Key]Record{}, leaving: map[Key]string{}}
 	if stateDir == "" {
 		return inv, false, nil
 	}
@@ -82,6 +90,9 @@ func loadInventory(stateDir string, sync bool, cluster string) (inv *inventory, 
 	for _, r := range content.Objects {
 		inv.records[r.Key] = r
 	}
+	for _, l := range content.Leaving {
+		inv.leaving[l.Key] = l.Version
+	}
 	return inv, false, nil
 }
 
@@ -97,6 +108,17 @@ func (inv *inventory) drop(key Key) {
 		delete(inv.records, key)
 		inv.dirty = true
 	}
+}
+
+// leave notes that an object was deleted and may still be there, and left that it
+// is gone.
+func (inv *inventory) leave(key Key, version string) {
+	inv.leaving[key], inv.dirty = version, true
+}
+
+func (inv *inventory) left(key Key) {
+	delete(inv.leaving, key)
+	inv.dirty = true
 }
 
 // unsettle marks those records that match as not applied.
@@ -119,7 +141,11 @@ func (inv *inventory) save() error {
 	for _, key := range slices.SortedFunc(maps.Keys(inv.records), compareKeys) {
 		records = append(records, inv.records[key])
 	}
-	data, err := json.Marshal(inventoryFile{Format: inventoryFormat, Cluster: inv.cluster, Objects: records})
+	var leaving []leaver
+	for _, key := range slices.SortedFunc(maps.Keys(inv.leaving), compareKeys) {
+		leaving = append(leaving, leaver{key, inv.leaving[key]})
+	}
+	data, err := json.Marshal(inventoryFile{Format: inventoryFormat, Cluster: inv.cluster, Objects: records, Leaving: leaving})
 	if err != nil {
 		return fmt.Errorf("encode inventory of applied manifests: %w", err)
 	}

@@ -1,11 +1,13 @@
 package manifests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,12 +28,40 @@ type kind struct {
 // request per group and version, where a REST mapper would read them all.
 type kinds struct {
 	client discovery.DiscoveryInterfaceWithContext
+	now    func() time.Time
 	mu     sync.Mutex
 	known  map[schema.GroupVersion]map[string]kind
+	// silent are those about which the API server could not say anything. Nothing is known
+	// of them, and everything else goes on.
+	silent map[schema.GroupVersion]silence
 }
 
-func newKinds(client discovery.DiscoveryInterfaceWithContext) *kinds {
-	return &kinds{client: client, known: map[schema.GroupVersion]map[string]kind{}}
+// silence is that of a server behind the API server, which serves one group version.
+type silence struct {
+	why  string
+	next time.Time // when to ask again
+}
+
+const (
+	// discoveryWithin bounds a question about one group version: the server that the API server
+	// asks for it may never answer.
+	discoveryWithin = 3 * time.Second
+	// silentEvery is how often such a server is asked again.
+	silentEvery = 30 * time.Second
+)
+
+func newKinds(client discovery.DiscoveryInterfaceWithContext, now func() time.Time) *kinds {
+	return &kinds{
+		client: client, now: now,
+		known: map[schema.GroupVersion]map[string]kind{}, silent: map[schema.GroupVersion]silence{},
+	}
+}
+
+// silence says why nothing is known of a group version, or is empty.
+func (k *kinds) silence(gv schema.GroupVersion) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.silent[gv].why
 }
 
 func (k *kinds) get(gvk schema.GroupVersionKind) (kind, bool) {
@@ -42,7 +72,7 @@ func (k *kinds) get(gvk schema.GroupVersionKind) (kind, bool) {
 }
 
 // ensure asks for the group versions of those gvks that are not known. An error
-// means that the server could not say; what was known stays.
+// means that there is no answer at all; what was known stays.
 func (k *kinds) ensure(ctx context.Context, gvks []schema.GroupVersionKind) error {
 	var missing []schema.GroupVersion
 	for _, gvk := range gvks {
@@ -59,12 +89,35 @@ func (k *kinds) ensure(ctx context.Context, gvks []schema.GroupVersionKind) erro
 }
 
 func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
-	list, err := k.client.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
-	if apierrors.IsNotFound(err) {
+	k.mu.Lock()
+	before, silent := k.silent[gv]
+	k.mu.Unlock()
+	if silent {
+		if k.now().Before(before.next) {
+			return nil
+		}
+		// The API server knows at once that its own service is missing, and asking that could take long.
+		if why := k.down(ctx, gv); why != "" {
+			k.fallSilent(gv, why, laterEvery)
+			return nil
+		}
+	}
+	asked, cancel := context.WithTimeout(ctx, discoveryWithin)
+	defer cancel()
+	list, err := k.client.ServerResourcesForGroupVersionWithContext(asked, gv.String())
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case apierrors.IsNotFound(err):
 		k.forget(gv)
 		return nil
-	}
-	if err != nil {
+	case asked.Err() != nil:
+		k.fallSilent(gv, cmp.Or(k.down(ctx, gv), fmt.Sprintf("nobody answers for %s within %s", gv, discoveryWithin)), silentEvery)
+		return nil
+	case isAnswer(err):
+		k.fallSilent(gv, cmp.Or(k.down(ctx, gv), fmt.Sprintf("which kinds %s has cannot be found out: %v", gv, err)), laterEvery)
+		return nil
+	case err != nil:
 		return fmt.Errorf("ask API server for kinds of %s: %w", gv, err)
 	}
 	served := map[string]kind{}
@@ -88,7 +141,14 @@ func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.known[gv] = served
+	delete(k.silent, gv)
 	return nil
+}
+
+func (k *kinds) fallSilent(gv schema.GroupVersion, why string, pause time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.silent[gv] = silence{why: oneLine(why), next: k.now().Add(pause)}
 }
 
 // forget makes the next ensure ask again.
@@ -96,6 +156,7 @@ func (k *kinds) forget(gv schema.GroupVersion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.known, gv)
+	delete(k.silent, gv)
 }
 
 // forgetGroup forgets all versions of a group.
@@ -117,6 +178,9 @@ func (k *kinds) anyVersion(ctx context.Context, gvk schema.GroupVersionKind) (ki
 	}
 	if served, ok := k.get(gvk); ok {
 		return served, true, nil
+	}
+	if why := k.silence(gvk.GroupVersion()); why != "" {
+		return kind{}, false, apierrors.NewServiceUnavailable(why)
 	}
 	versions, err := k.versions(ctx, gvk.Group)
 	if err != nil {
@@ -156,6 +220,9 @@ func (k *kinds) versions(ctx context.Context, group string) ([]string, error) {
 
 // unknown says why gvk is not there, as helpfully as one more request allows.
 func (k *kinds) unknown(ctx context.Context, gvk schema.GroupVersionKind) string {
+	if why := k.silence(gvk.GroupVersion()); why != "" {
+		return why + "; the object is applied when it answers"
+	}
 	message := fmt.Sprintf("the API server has no kind %s in %s", gvk.Kind, gvk.GroupVersion())
 	k.mu.Lock()
 	served := k.known[gvk.GroupVersion()]
@@ -168,7 +235,7 @@ func (k *kinds) unknown(ctx context.Context, gvk schema.GroupVersionKind) string
 	k.mu.Unlock()
 	if served == nil {
 		if versions, err := k.versions(ctx, gvk.Group); err == nil && len(versions) > 0 {
-			return message + fmt.Sprintf("; it serves %s as %s", gvk.Group, strings.Join(versions, ", "))
+			return message + fmt.Sprintf("; it serves %s as %s", cmp.Or(gvk.Group, "Kubernetes' own kinds"), strings.Join(versions, ", "))
 		}
 	}
 	return message + "; it is applied when a CRD brings it"

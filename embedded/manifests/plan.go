@@ -62,6 +62,8 @@ type Plan struct {
 	Unchanged int     `json:"unchanged"`
 	// Warnings are remarks of Config.Check on what is applied.
 	Warnings []Fault `json:"warnings,omitempty"`
+	// Notices are what the user should know as long as it is so.
+	Notices []Fault `json:"notices,omitempty"`
 
 	// moved are records that only change their file.
 	moved []Record
@@ -98,7 +100,7 @@ func (p *Plan) String() string {
 	for _, s := range p.Held {
 		fmt.Fprintf(&b, "  keep     %s  (%s: %s)\n", s.Object, s.File, s.Why)
 	}
-	for _, f := range p.Warnings {
+	for _, f := range slices.Concat(p.Notices, p.Warnings) {
 		fmt.Fprintf(&b, "  warning  %v\n", f)
 	}
 	for _, f := range p.Waiting {
@@ -151,8 +153,11 @@ type state struct {
 	foreign func(path string) bool
 	held    func(path string) string
 	changed func(path string) time.Time
-	// leaving are namespaces and CRDs that were pruned and still exist.
-	leaving map[Key]bool
+	// empty is the directory or kustomization that path belongs to if that has no object
+	// now, as the user would write it.
+	empty func(path string) string
+	// leaving says of an object that it was pruned and still exists.
+	leaving func(Key) bool
 	// base are the objects that exist without the directory.
 	base map[Key]Base
 	// check is run on what is to be applied, and fieldLine finds the line of a
@@ -205,7 +210,7 @@ func (p *Plan) collect(s state) (map[Key]place, provided) {
 			p.total++
 			at := place{source: source, object: object, key: object.key()}
 			at.kind, at.known = s.kind(object.Unstructured.GroupVersionKind())
-			if at.known && len(s.leaving) > 0 && s.leaving[crdKey(at.kind)] {
+			if at.known && s.leaving(crdKey(at.kind)) {
 				at.known = false
 			}
 			at.key = scoped(at)
@@ -268,7 +273,7 @@ func (p *Plan) decide(s state, at place, coming provided) {
 		}
 		return
 	}
-	if ns := at.key.Namespace; ns != "" && s.leaving[Key{Kind: namespaceKind.Kind, Name: ns}] {
+	if ns := at.key.Namespace; ns != "" && s.leaving(Key{Kind: namespaceKind.Kind, Name: ns}) {
 		shown.Message = fmt.Sprintf("namespace %q is being deleted; the object is applied when it exists again", ns)
 		p.Waiting = append(p.Waiting, shown)
 		return
@@ -331,6 +336,7 @@ func (p *Plan) prune(s state, desired map[Key]place) {
 			loose[Key{Group: key.Group, Kind: key.Kind, Name: key.Name}] = true
 		}
 	}
+	emptied := map[string]int{}
 	for _, key := range slices.SortedFunc(maps.Keys(s.records), compareKeys) {
 		if _, wanted := desired[key]; wanted || loose[Key{Group: key.Group, Kind: key.Kind, Name: key.Name}] {
 			continue
@@ -349,6 +355,12 @@ func (p *Plan) prune(s state, desired map[Key]place) {
 		} else if undeletable(key) {
 			step.Action = Release
 		}
+		if place := s.empty(record.File); place != "" {
+			emptied[place]++
+			step.Why = place + " has no objects any more"
+			p.Held = append(p.Held, step)
+			continue
+		}
 		if why := p.hold(s, record); why != "" {
 			step.Why = why
 			p.Held = append(p.Held, step)
@@ -362,6 +374,10 @@ func (p *Plan) prune(s state, desired map[Key]place) {
 			continue
 		}
 		p.Prune = append(p.Prune, step)
+	}
+	for _, place := range slices.Sorted(maps.Keys(emptied)) {
+		p.Notices = append(p.Notices, Fault{File: place, Message: fmt.Sprintf(
+			"no objects are left here, and the %d that came from here stay as they are: put the files back, or start again with --prune-empty to delete what they had", emptied[place])})
 	}
 }
 

@@ -215,7 +215,9 @@ func TestPlan(t *testing.T) {
 			name:  "the CRD of the kind is being deleted",
 			files: map[string]string{"a": "apiVersion: policy.linkerd.io/v1\nkind: Server\nmetadata: {name: s, namespace: ns}\n"},
 			edit: func(s *state) {
-				s.leaving = map[Key]bool{{Group: crdKind.Group, Kind: crdKind.Kind, Name: "servers.policy.linkerd.io"}: true}
+				s.leaving = func(k Key) bool {
+					return k == Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "servers.policy.linkerd.io"}
+				}
 			},
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed, 1 waiting
   waiting  a:1: Server.policy.linkerd.io ns/s: no such kind
@@ -224,7 +226,7 @@ func TestPlan(t *testing.T) {
 		{
 			name:  "its namespace is being deleted",
 			files: map[string]string{"a": cm("a", "1")},
-			edit:  func(s *state) { s.leaving = map[Key]bool{{Kind: "Namespace", Name: "ns"}: true} },
+			edit:  func(s *state) { s.leaving = func(k Key) bool { return k == Key{Kind: "Namespace", Name: "ns"} } },
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed, 1 waiting
   waiting  a:1: ConfigMap ns/a: namespace "ns" is being deleted; the object is applied when it exists again
 `,
@@ -285,6 +287,8 @@ func TestPlan(t *testing.T) {
 				foreign: func(path string) bool { return path == "/foreign" },
 				held:    func(string) string { return "" },
 				changed: func(string) time.Time { return long },
+				empty:   func(string) string { return "" },
+				leaving: func(Key) bool { return false },
 				check:   func(*unstructured.Unstructured) []Problem { return nil },
 			}
 			for _, path := range []string{"a", "b", "c", "r"} {
@@ -316,7 +320,7 @@ func TestPlanMoves(t *testing.T) {
 	record := applied(t, "a", cm("a", "1"))
 	plan := makePlan(state{
 		sources: []*Source{planSource(t, "b", cm("a", "1"))},
-		records: map[Key]Record{record.Key: record}, kind: planKinds,
+		records: map[Key]Record{record.Key: record}, kind: planKinds, leaving: func(Key) bool { return false },
 	})
 	want := record
 	want.File = "/b"

@@ -67,7 +67,7 @@ func (p *printer) plan(plan *Plan) {
 // result prints what was done, and the faults that have lasted, or all with
 // flush. While the directory itself may still put them right (coming), it is more patient.
 // It returns when it wants to be asked again; zero: when something changes.
-func (p *printer) result(done tally, faults, waiting []Fault, flush, coming bool) (due time.Time) {
+func (p *printer) result(done tally, faults, waiting, notices []Fault, flush, coming bool) (due time.Time) {
 	if done.applied > 0 || done.pruned > 0 {
 		p.line("%d applied, %d pruned in %s", done.applied, done.pruned, done.took.Round(time.Millisecond))
 	}
@@ -100,6 +100,9 @@ func (p *printer) result(done tally, faults, waiting []Fault, flush, coming bool
 	}
 	for _, f := range waiting {
 		show("waiting", f)
+	}
+	for _, f := range notices {
+		show("warning", f)
 	}
 	had := len(p.told)
 	for text := range p.since {

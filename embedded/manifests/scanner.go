@@ -47,6 +47,9 @@ type scan struct {
 	faults []Fault
 	unread []string
 	roots  []root
+	// empty are roots and files of kustomizations without any object, and filling those roots
+	// that had none a moment ago and are still changing.
+	empty, filling []root
 	// saved are the paths of sources that were written since the last scan, with
 	// or without a change.
 	saved map[string]bool
@@ -82,6 +85,8 @@ type scanner struct {
 	files  map[string]*file
 	first  bool
 	retry  time.Time
+	// refilled is when roots that were empty, by path, changed last.
+	refilled map[string]time.Time
 }
 
 func newScanner(roots []root, exclude []string, watch func(dir, name string), now func() time.Time) *scanner {
@@ -91,6 +96,8 @@ func newScanner(roots []root, exclude []string, watch func(dir, name string), no
 		now:    now,
 		files:  map[string]*file{},
 		first:  true,
+
+		refilled: map[string]time.Time{},
 	}
 	s.lister.lost = s.lostKustomization
 	return s
@@ -117,10 +124,14 @@ func (s *scanner) justGone(known *file) bool {
 	if !now.Before(settled) {
 		return false
 	}
-	if s.retry.IsZero() || settled.Before(s.retry) {
-		s.retry = settled
-	}
+	s.retryAt(settled)
 	return true
+}
+
+func (s *scanner) retryAt(t time.Time) {
+	if s.retry.IsZero() || t.Before(s.retry) {
+		s.retry = t
+	}
 }
 
 // scan lists the roots and reads what changed.
@@ -187,6 +198,7 @@ func (s *scanner) scan() *scan {
 		known.source, known.docs, known.hasSum, known.info = nil, nil, false, nil
 	}
 	slices.SortFunc(result.sources, func(a, b *Source) int { return strings.Compare(a.Path, b.Path) })
+	s.findEmpty(result)
 	s.first = false
 	result.retry = s.retry
 	return result
@@ -407,24 +419,19 @@ func sameContent(a, b *Source) bool {
 		slices.Equal(a.Faults, b.Faults)
 }
 
+// within reports whether path is dir, or lies below it.
+func within(path, dir string) bool {
+	return path == dir || dir == string(filepath.Separator) || strings.HasPrefix(path, dir+string(filepath.Separator))
+}
+
 // isUnread reports whether path lies where nothing is known at the moment.
 func (s *scan) isUnread(path string) bool {
-	for _, dir := range s.unread {
-		if path == dir || strings.HasPrefix(path, dir+string(filepath.Separator)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.unread, func(dir string) bool { return within(path, dir) })
 }
 
 // inRoots reports whether path belongs to a root of this run.
 func (s *scan) inRoots(path string) bool {
-	for _, r := range s.roots {
-		if path == r.abs || r.abs == string(filepath.Separator) || strings.HasPrefix(path, r.abs+string(filepath.Separator)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.roots, func(r root) bool { return within(path, r.abs) })
 }
 
 // changed is when path came into its present state, which may be that it is

@@ -28,6 +28,10 @@ type Status struct {
 	Waiting []Fault `json:"waiting,omitempty"`
 	Held    []Step  `json:"held,omitempty"`
 	Drift   []Drift `json:"drift,omitempty"`
+	// Notices are what the user should know as long as it is so, Leaving what was deleted and
+	// is still there, with what holds it.
+	Notices []Fault `json:"notices,omitempty"`
+	Leaving []Fault `json:"leaving,omitempty"`
 	// Took is the length of the newest pass.
 	Took time.Duration `json:"took"`
 }
@@ -47,9 +51,11 @@ func (s *Syncer) publish(sc *scan, plan *Plan, done tally, took time.Duration) {
 		Waiting: slices.Concat(plan.Waiting, done.waiting),
 		Held:    plan.Held,
 		Drift:   s.driftList(),
+		Notices: plan.Notices,
+		Leaving: s.leavingList(0),
 		Took:    took,
 	}
-	status.InSync = s.ready && len(status.Faults) == 0 && len(status.Waiting) == 0 && len(status.Held) == 0
+	status.InSync = s.ready && len(status.Faults) == 0 && len(status.Waiting) == 0 && len(status.Held) == 0 && len(status.Leaving) == 0
 	s.status.Store(status)
 }
 

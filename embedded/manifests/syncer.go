@@ -53,7 +53,7 @@ type Syncer struct {
 	base     map[Key]Base
 	failures map[Key]failure
 	drift    map[Key]Drift
-	leaving  map[Key]bool
+	leaving  map[Key]leaving
 	// shown is where each desired object is written, for messages.
 	shown   map[Key]Fault
 	started time.Time
@@ -71,7 +71,7 @@ func New(cfg Config) *Syncer {
 		base:     map[Key]Base{},
 		failures: map[Key]failure{},
 		drift:    map[Key]Drift{},
-		leaving:  map[Key]bool{},
+		leaving:  map[Key]leaving{},
 	}
 	for _, b := range cfg.Base {
 		s.base[Object{Unstructured: b.Object}.key()] = b
@@ -148,7 +148,7 @@ func (s *Syncer) open(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("manifests: client for the API server: %w", err)
 	}
 	s.client = client
-	s.kinds = newKinds(discover)
+	s.kinds = newKinds(discover, s.cfg.now)
 	s.executor = &executor{client: client, kinds: s.kinds, owners: s.cfg.StatusOwners, workers: s.cfg.workers}
 	cluster, err := s.clusterID(ctx)
 	if err != nil {
@@ -372,12 +372,21 @@ func (s *Syncer) state(ctx context.Context, sc *scan) state {
 		},
 		foreign: func(path string) bool { return !sc.inRoots(path) },
 		held: func(path string) string {
-			if sc.isUnread(path) {
+			switch {
+			case sc.isUnread(path):
 				return "its file cannot be seen now"
+			case !s.cfg.PruneEmpty && sc.isFilling(path):
+				return "its directory was empty, and is still changing"
 			}
 			return ""
 		},
-		changed: sc.changed, leaving: s.leaving, base: s.base, check: s.cfg.Check, fieldLine: fieldLine,
+		empty: func(path string) string {
+			if s.cfg.PruneEmpty {
+				return ""
+			}
+			return sc.emptyPlace(path)
+		},
+		changed: sc.changed, leaving: s.isLeaving, base: s.base, check: s.cfg.Check, fieldLine: fieldLine,
 	}
 }
 

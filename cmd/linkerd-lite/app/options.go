@@ -129,6 +129,7 @@ func (o *clusterFlags) addFlags(flags *pflag.FlagSet) {
 	o.plane.linkerd.addKubeconfig(flags)
 	addDataDirFlag(flags, &c.DataDir)
 	flags.BoolVar(&c.Ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
+	flags.BoolVar(&c.PruneEmpty, "prune-empty", false, "delete what came from a DIR or a kustomization that has no objects any more, instead of keeping it until it has some again")
 	flags.BoolVar(&c.NoFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")
 	flags.StringSliceVar(&c.Without, "without", nil, "parts to leave out: "+strings.Join(embedded.OptionalParts(), ", "))
 	flags.StringVar(&o.inject, "inject", "disabled", "proxy injection where linkerd.io/inject says nothing: enabled or disabled")

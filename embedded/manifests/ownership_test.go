@@ -1,0 +1,98 @@
+package manifests
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func owner(manager, version string, operation metav1.ManagedFieldsOperationType, sub, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, APIVersion: version, Operation: operation, Subresource: sub,
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields),
+	}
+}
+
+// TestInVersion is B77: owners of other versions of the group move to the one that is applied.
+func TestInVersion(t *testing.T) {
+	const (
+		apply  = metav1.ManagedFieldsOperationApply
+		update = metav1.ManagedFieldsOperationUpdate
+	)
+	tests := []struct {
+		name     string
+		in, want []metav1.ManagedFieldsEntry
+		moved    bool
+	}{
+		{name: "none"},
+		{
+			"the same version",
+			[]metav1.ManagedFieldsEntry{owner("a", "g/v2", apply, "", `{"f:x":{}}`)},
+			[]metav1.ManagedFieldsEntry{owner("a", "g/v2", apply, "", `{"f:x":{}}`)}, false,
+		},
+		{
+			"an older and a newer one",
+			[]metav1.ManagedFieldsEntry{owner("a", "g/v1", apply, "", `{"f:x":{}}`), owner("b", "g/v3", update, "status", `{"f:y":{}}`)},
+			[]metav1.ManagedFieldsEntry{owner("a", "g/v2", apply, "", `{"f:x":{}}`), owner("b", "g/v2", update, "status", `{"f:y":{}}`)}, true,
+		},
+		{
+			"another group",
+			[]metav1.ManagedFieldsEntry{owner("a", "h/v1", apply, "", `{"f:x":{}}`)},
+			[]metav1.ManagedFieldsEntry{owner("a", "h/v1", apply, "", `{"f:x":{}}`)}, false,
+		},
+		{
+			"two of one owner",
+			[]metav1.ManagedFieldsEntry{
+				owner("a", "g/v1", update, "", `{"f:x":{"f:p":{}}}`), owner("a", "g/v2", update, "", `{"f:x":{"f:q":{}}}`),
+				owner("a", "g/v1", apply, "", `{"f:x":{}}`), owner("a", "g/v2", update, "status", `{"f:z":{}}`),
+			},
+			[]metav1.ManagedFieldsEntry{
+				owner("a", "g/v2", update, "", `{"f:x":{"f:p":{},"f:q":{}}}`),
+				owner("a", "g/v2", apply, "", `{"f:x":{}}`), owner("a", "g/v2", update, "status", `{"f:z":{}}`),
+			}, true,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, moved, err := inVersion(test.in, schema.GroupVersion{Group: "g", Version: "v2"})
+			if err != nil || moved != test.moved {
+				t.Fatalf("moved %v, error %v", moved, err)
+			}
+			if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b *metav1.FieldsV1) bool {
+				return string(a.GetRawBytes()) == string(b.GetRawBytes())
+			})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNewerVersion is B77: an apply that fails because the object does not fit the version in which
+// its fields were written moves the owners, and succeeds.
+func TestNewerVersion(t *testing.T) {
+	t.Parallel()
+	thing := "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t, namespace: ns}\n"
+	key := Key{Group: "example.com", Kind: "Thing", Namespace: "ns", Name: "t"}
+	b := newBench(t)
+	b.api.serve("example.com/v1", "Thing", "things", true, false)
+	b.api.serve("example.com/v2", "Thing", "things", true, false)
+	b.write("t.yaml", thing)
+	b.start()
+	b.inSync()
+	b.api.mu.Lock()
+	b.api.objects[key]["version"] = "example.com/v1"
+	b.api.refuse = func(method string, k Key, _ map[string]any) *metav1.Status {
+		if method == "PATCH" && k == key && b.api.objects[key]["version"] == "example.com/v1" {
+			return failed(500, "", ".spec.accessPolicy: field not declared in schema", nil)
+		}
+		return nil
+	}
+	b.api.mu.Unlock()
+	b.write("t.yaml", strings.Replace(thing, "/v1", "/v2", 1))
+	b.eventually("applied in the new version", func() bool { return len(b.api.requests("APPLY Thing")) == 2 })
+	b.inSync()
+	b.deletesNothing()
+}
