@@ -26,6 +26,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
@@ -42,11 +43,13 @@ const (
 // Cluster is a cluster in this process: its data directory, its sockets and
 // its parts. Several can live in one process.
 type Cluster struct {
-	config     *Config
-	log        *slog.Logger
-	dir        *datadir.Dir
-	listeners  listeners
-	registry   *prometheus.Registry
+	config    *Config
+	log       *slog.Logger
+	dir       *datadir.Dir
+	listeners listeners
+	registry  *prometheus.Registry
+	// problems is what is wrong with objects and files, whichever part finds it.
+	problems   *problems.Table
 	supervisor *lifecycle.Supervisor
 	info       datadir.RunInfo
 	// keeper is told of new certificates by those who have them.
@@ -67,6 +70,10 @@ func New(ctx context.Context, config Config) (*Cluster, error) {
 	i := &Cluster{
 		config: &config, log: config.Log, out: config.Out,
 		registry: prometheus.NewRegistry(), keeper: newObjectKeeper(config.Log.With("part", "objects")),
+	}
+	var err error
+	if i.problems, err = problems.New(problems.Config{Log: i.log, Registerer: i.registry}); err != nil {
+		return nil, err
 	}
 	if err := i.prepare(ctx); err != nil {
 		return nil, errors.Join(err, i.Close())
@@ -148,6 +155,7 @@ func (i *Cluster) parts() ([]lifecycle.Part, error) {
 		Ready:     i.ready,
 		Status:    i.status,
 		Manifests: i.manifestStatus(),
+		Problems:  i.problems.List,
 		Gatherer:  i.registry,
 		Pprof:     o.ControlPlane.EnablePprof,
 		Log:       i.log,
@@ -248,7 +256,7 @@ func (i *Cluster) parts() ([]lifecycle.Part, error) {
 	var plane *controlPlane
 	if o.has(PartCore) {
 		if plane, err = newControlPlane(controlPlane{
-			config: &o.ControlPlane, log: i.log, registry: i.registry, listeners: i.listeners,
+			config: &o.ControlPlane, log: i.log, registry: i.registry, problems: i.problems, listeners: i.listeners,
 			client: client, kube: kube, holder: i.holder(), identity: authority,
 		}); err != nil {
 			return nil, err

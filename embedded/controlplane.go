@@ -19,6 +19,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pbdestination "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	pbidentity "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 	pbinbound "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
@@ -38,9 +39,11 @@ var coreListeners = []string{"destination", "policy", "identity", "shim-inbound"
 // core is the control plane itself: what reads an API server, whichever it is,
 // and answers proxies.
 type controlPlane struct {
-	config    *ControlPlaneConfig
-	log       *slog.Logger
-	registry  *prometheus.Registry
+	config   *ControlPlaneConfig
+	log      *slog.Logger
+	registry *prometheus.Registry
+	// problems gets what is wrong with objects.
+	problems  *problems.Table
 	listeners listeners
 	client    *rest.Config
 	kube      kubernetes.Interface
@@ -60,6 +63,7 @@ func newControlPlane(c controlPlane) (*controlPlane, error) {
 		Kinds:           state.LocalKinds(c.config.EnableEndpointSlices),
 		SecretNamespace: c.config.ControlPlaneNamespace,
 		Log:             c.log.With("part", "state"),
+		Problems:        c.problems,
 		Registerer:      c.registry,
 	})
 	if err != nil {

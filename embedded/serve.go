@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // ServeConfig describes a control plane for an API server that is there.
@@ -37,15 +38,19 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)
 	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(promcollectors.NewGoCollector(), promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}))
+	found, err := problems.New(problems.Config{Log: config.Log, Registerer: registry})
+	if err != nil {
+		return nil, err
+	}
 	bound, err := config.ControlPlane.Addresses.bind("destination", "policy", "admin")
 	if err != nil {
 		return nil, err
 	}
 	r := &Replica{listeners: bound}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(promcollectors.NewGoCollector(), promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}))
 	plane, err := newControlPlane(controlPlane{
-		config: &config.ControlPlane, log: config.Log, registry: registry, listeners: bound,
+		config: &config.ControlPlane, log: config.Log, registry: registry, problems: found, listeners: bound,
 		client: config.Client, kube: kube, holder: config.Holder,
 	})
 	if err != nil {
@@ -61,6 +66,7 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 		Listener: bound["admin"],
 		Ready:    func() bool { return r.supervisor.IsReady() },
 		Status:   func() []lifecycle.Status { return r.supervisor.Status() },
+		Problems: found.List,
 		Gatherer: registry,
 		Pprof:    config.ControlPlane.EnablePprof,
 		Log:      config.Log,

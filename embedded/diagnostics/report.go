@@ -6,12 +6,14 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // CheckReport is what check says, in the form of `linkerd check -o json`.
@@ -56,6 +58,9 @@ func NewCheckReport(info *datadir.RunInfo, ready *Readiness, err error) (CheckRe
 			parts.Checks = append(parts.Checks, checkPart(part))
 		}
 		report.Categories = append(report.Categories, parts)
+		if len(ready.Problems) > 0 {
+			report.Categories = append(report.Categories, checkProblems(ready.Problems))
+		}
 	}
 	report.Categories = append(report.Categories, checkCategory{Name: "instance", Checks: []checkResult{instance}})
 	if err == nil && ready.Manifests != nil {
@@ -76,6 +81,19 @@ func checkPart(part lifecycle.Status) checkResult {
 		result.Result, result.Error = checkError, string(part.State)
 	}
 	return result
+}
+
+// checkProblems are warnings: the instance is well, an object is not.
+func checkProblems(found []problems.Problem) checkCategory {
+	category := checkCategory{Name: "objects"}
+	for _, p := range found {
+		category.Checks = append(category.Checks, checkResult{
+			Description: p.Object.String(),
+			Error:       fmt.Sprintf("%s (%s, since %s)", p.WithoutObject(), p.Source, p.Since.Local().Format(time.TimeOnly)),
+			Result:      checkWarning,
+		})
+	}
+	return category
 }
 
 // checkManifests says whether the manifests are applied; faults are an error.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 func TestCheckReport(t *testing.T) {
@@ -47,6 +49,17 @@ func TestCheckReport(t *testing.T) {
 			table: "parts\n-----\n√ etcd\n\ninstance\n--------\n√ process 7 in /data is ready\n\n" +
 				"manifests\n---------\n√ manifests in sync: 1 object of 2 files\n\nStatus check results are √\n",
 			short: "Status check results are √\n",
+		},
+		{
+			name: "an object with a problem", info: info,
+			ready: &Readiness{Readiness: admin.Readiness{Parts: parts[:1], Problems: []problems.Problem{{
+				Object: problems.Object{Kind: "Server", Namespace: "shop", Name: "cart"}, Field: "spec.port", Message: "no port",
+				Instead: "its last valid version stays in force", Source: "decode", Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local),
+			}}}},
+			table: "parts\n-----\n√ etcd\n\n" +
+				"objects\n-------\n‼ Server shop/cart\n    spec.port: no port; its last valid version stays in force (decode, since 03:04:05)\n\n" +
+				"instance\n--------\n√ process 7 in /data is ready\n\nStatus check results are √\n",
+			short: "objects\n-------\n‼ Server shop/cart\n    spec.port: no port; its last valid version stays in force (decode, since 03:04:05)\n\nStatus check results are √\n",
 		},
 		{
 			name: "a fault", info: info,

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // stopGrace is how long requests in flight have at the end.
@@ -30,7 +31,9 @@ type Config struct {
 	Status func() []lifecycle.Status
 	// Manifests describes how far the manifests are applied; nil without any.
 	Manifests func() any
-	Gatherer  prometheus.Gatherer
+	// Problems lists what is wrong with the objects of others; nil for nothing.
+	Problems func() []problems.Problem
+	Gatherer prometheus.Gatherer
 	// Pprof serves /debug/pprof.
 	Pprof bool
 	Log   *slog.Logger
@@ -85,6 +88,8 @@ type Readiness struct {
 	Parts []lifecycle.Status `json:"parts"`
 	// Manifests is absent without any. It does not count for Ready.
 	Manifests any `json:"manifests,omitempty"`
+	// Problems are warnings: they are of objects, and the control plane works.
+	Problems []problems.Problem `json:"problems,omitempty"`
 }
 
 // ready answers 200 once every part is ready, else 500 (D147, P304); both list the parts.
@@ -97,6 +102,9 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	if s.config.Manifests != nil {
 		readiness.Manifests = s.config.Manifests()
+	}
+	if s.config.Problems != nil {
+		readiness.Problems = s.config.Problems()
 	}
 	body, err := json.MarshalIndent(readiness, "", "  ")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Series are served in the format of Prometheus, and in OpenMetrics to those who ask.
@@ -46,6 +47,9 @@ func TestServer(t *testing.T) {
 		Status: func() []lifecycle.Status {
 			return []lifecycle.Status{{Name: "state", State: lifecycle.Running}}
 		},
+		Problems: func() []problems.Problem {
+			return []problems.Problem{{Object: problems.Object{Kind: "Server", Name: "web"}, Message: "no port", Source: "decode"}}
+		},
 		Gatherer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -65,6 +69,7 @@ func TestServer(t *testing.T) {
 	}{
 		{"P304 not ready", "GET", "/ready", false, 500, `"ready": false`},
 		{"P304 ready", "GET", "/ready", true, 200, `"name": "state"`},
+		{"ready with problems of others", "GET", "/ready", true, 200, `"message": "no port"`},
 		{"P304 alive before it is ready", "GET", "/live", false, 200, "alive\n"},
 		{"P304 alive", "GET", "/live", true, 200, "alive\n"},
 		{"D147 ping", "GET", "/ping", false, 200, "pong\n"},

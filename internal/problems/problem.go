@@ -47,6 +47,8 @@ const (
 
 // Object names a Kubernetes object. Version and Group may be "" for what is not known.
 type Object struct {
+	// Cluster is the linked cluster that it is of; "" for the one that is served.
+	Cluster   string `json:"cluster,omitempty"`
 	Group     string `json:"group,omitempty"`
 	Version   string `json:"version,omitempty"`
 	Kind      string `json:"kind,omitempty"`
@@ -59,19 +61,32 @@ func ObjectOf(kind schema.GroupVersionKind, namespace, name string) Object {
 	return Object{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: namespace, Name: name}
 }
 
-// String is "Server default/web".
+// String is "Server default/web", with " in east" for one of the linked cluster east.
 func (o Object) String() string {
 	name := o.Name
 	if o.Namespace != "" {
 		name = o.Namespace + "/" + name
 	}
-	return strings.TrimSpace(o.Kind + " " + name)
+	text := strings.TrimSpace(o.Kind + " " + name)
+	if o.Cluster != "" {
+		text += " in " + o.Cluster
+	}
+	return text
 }
 
-// String is one line: where, what, and what is used instead.
+// String is one line: where, which object, what, and what is used instead.
 func (p Problem) String() string {
+	line := p.WithoutObject()
+	if object := p.Object.String(); object != "" {
+		line = object + ": " + line
+	}
+	return line
+}
+
+// WithoutObject is String without the object.
+func (p Problem) WithoutObject() string {
 	var parts []string
-	for _, part := range []string{p.Where, p.Object.String(), p.Field, p.Message} {
+	for _, part := range []string{p.Where, p.Field, p.Message} {
 		if part != "" {
 			parts = append(parts, part)
 		}
@@ -90,6 +105,7 @@ func compare(a, b Problem) int {
 		cmp.Compare(a.Object.Group, b.Object.Group),
 		cmp.Compare(a.Object.Namespace, b.Object.Namespace),
 		cmp.Compare(a.Object.Name, b.Object.Name),
+		cmp.Compare(a.Object.Cluster, b.Object.Cluster),
 		cmp.Compare(a.Where, b.Where),
 		cmp.Compare(a.Field, b.Field),
 		cmp.Compare(a.Message, b.Message),
@@ -104,7 +120,7 @@ const maxText = 1024
 // and without a time.
 func normal(p Problem, source string) Problem {
 	for _, text := range []*string{
-		&p.Object.Group, &p.Object.Version, &p.Object.Kind, &p.Object.Namespace, &p.Object.Name,
+		&p.Object.Cluster, &p.Object.Group, &p.Object.Version, &p.Object.Kind, &p.Object.Namespace, &p.Object.Name,
 		&p.Field, &p.Where, &p.Message, &p.Instead,
 	} {
 		*text = printable(*text)

@@ -1,7 +1,6 @@
 package problems
 
 import (
-	"context"
 	"log/slog"
 	"maps"
 	"slices"
@@ -89,14 +88,27 @@ func New(config Config) (*Table, error) {
 // subject is as it should be. Subject is whatever the source judges at a time
 // (an object, a file, a view), under a name that is unique within the source.
 func (t *Table) Say(sourceName, subject string, found ...Problem) {
+	t.Record(sourceName, subject, found...).Log()
+}
+
+// News is what has come and gone by a saying; nil is no news.
+type News struct {
+	log        *slog.Logger
+	came, gone []Problem
+}
+
+// Record is Say without the log, which the caller writes with what is returned:
+// for those who hold a lock while they judge and must not wait for a terminal
+// under it.
+func (t *Table) Record(sourceName, subject string, found ...Problem) *News {
 	if t == nil {
-		return
+		return nil
 	}
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := t.sources[sourceName]
 	if len(found) == 0 && (s == nil || len(s.said[subject]) == 0) {
-		t.mu.Unlock()
-		return
+		return nil
 	}
 	if s == nil {
 		s = &source{said: map[string][]*entry{}, entries: map[Problem]*entry{}}
@@ -104,8 +116,14 @@ func (t *Table) Say(sourceName, subject string, found ...Problem) {
 	}
 	gone := s.release(subject)
 	came := t.add(s, sourceName, subject, found, gone)
-	t.mu.Unlock()
-	t.tell(came, gone)
+	return t.news(came, gone)
+}
+
+func (t *Table) news(came []Problem, gone map[Problem]*entry) *News {
+	if len(came) == 0 && len(gone) == 0 {
+		return nil
+	}
+	return &News{log: t.log, came: came, gone: slices.SortedFunc(maps.Keys(gone), compare)}
 }
 
 // Keep makes source forget the subjects for which stays is false: for a source
@@ -114,18 +132,23 @@ func (t *Table) Keep(sourceName string, stays func(subject string) bool) {
 	if t == nil {
 		return
 	}
-	gone := map[Problem]*entry{}
+	t.keep(sourceName, stays).Log()
+}
+
+func (t *Table) keep(sourceName string, stays func(subject string) bool) *News {
 	t.mu.Lock()
-	if s := t.sources[sourceName]; s != nil {
-		for subject := range s.said {
-			if stays(subject) {
-				continue
-			}
+	defer t.mu.Unlock()
+	s := t.sources[sourceName]
+	if s == nil {
+		return nil
+	}
+	gone := map[Problem]*entry{}
+	for subject := range s.said {
+		if !stays(subject) {
 			maps.Copy(gone, s.release(subject))
 		}
 	}
-	t.mu.Unlock()
-	t.tell(nil, gone)
+	return t.news(nil, gone)
 }
 
 // release takes back what was said of subject, and returns what nobody says any
@@ -179,18 +202,18 @@ func (t *Table) add(s *source, sourceName, subject string, found []Problem, gone
 	return came
 }
 
-// tell logs what has come and gone.
-func (t *Table) tell(came []Problem, gone map[Problem]*entry) {
-	for _, p := range came {
-		level := slog.LevelWarn
-		if p.Severity == Error {
-			level = slog.LevelError
-		}
-		t.log.Log(context.Background(), level, p.Message, p.attributes()...)
+// Log writes a line for each problem that has come or gone, but for those that
+// another one of the same field has taken the place of.
+func (n *News) Log() {
+	if n == nil {
+		return
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(gone), compare) {
-		if !slices.ContainsFunc(came, key.samePlace) {
-			t.log.Info("mended: "+key.Message, key.attributes()...)
+	for _, p := range n.came {
+		n.log.Warn(p.Message, p.attributes()...)
+	}
+	for _, p := range n.gone {
+		if !slices.ContainsFunc(n.came, p.samePlace) {
+			n.log.Info("mended: "+p.Message, p.attributes()...)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestSay(t *testing.T) {
 	bad := Problem{Object: web, Field: "spec.port", Message: `"x" is no port`, Instead: "the Server has no port", Severity: Error}
 	d.Say("decode", "web", bad)
 	want(t, "log", d.lines(), []string{
-		`level=ERROR msg="\"x\" is no port" source=decode object="Server default/web" group=policy.linkerd.io field=spec.port instead="the Server has no port"`})
+		`level=WARN msg="\"x\" is no port" source=decode object="Server default/web" group=policy.linkerd.io field=spec.port instead="the Server has no port"`})
 	start := d.now
 	d.now = start.Add(time.Hour)
 	d.Say("decode", "web", bad)
@@ -88,7 +88,7 @@ func TestSay(t *testing.T) {
 	other.Message = "0 is no port"
 	d.Say("decode", "web", other)
 	want(t, "log of another problem in its place", d.lines(), []string{
-		`level=ERROR msg="0 is no port" source=decode object="Server default/web" group=policy.linkerd.io field=spec.port instead="the Server has no port"`})
+		`level=WARN msg="0 is no port" source=decode object="Server default/web" group=policy.linkerd.io field=spec.port instead="the Server has no port"`})
 	want(t, "what remains", d.texts(), []string{"Server default/web: spec.port: 0 is no port; the Server has no port"})
 
 	d.Say("decode", "web")

@@ -11,9 +11,23 @@ import (
 // Topic names something that can be asked of a snapshot: an object by key, a
 // namespace's objects, all objects of a kind, or an index entry.
 type Topic struct {
-	kind  int
+	kind  *KindInfo
 	index int
 	key   string
+}
+
+// String says what was asked: "pod default/web", "every pod in default",
+// "every pod with ip 10.0.0.1".
+func (t Topic) String() string {
+	switch t.index {
+	case idxKey:
+		return t.kind.Name + " " + t.key
+	case idxNamespace:
+		return "every " + t.kind.Name + " in " + t.key
+	case idxAll:
+		return "every " + t.kind.Name
+	}
+	return "every " + t.kind.Name + " with " + t.kind.indexes[t.index-idxSecondary].name + " " + t.key
 }
 
 // Change is one object's way from one version to another.
@@ -27,6 +41,8 @@ type Change struct {
 	// Between are the versions after Old and before New, in order. A snapshot
 	// taken in the meantime may hold one of them.
 	Between []any
+	// Revision is that of the snapshots from which on New holds.
+	Revision uint64
 
 	table *table
 }

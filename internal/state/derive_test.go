@@ -63,7 +63,7 @@ func TestDerivedKindFollowsItsSource(t *testing.T) {
 			t.Errorf("%s %s: red are%s, want %s", step.name, step.colour, names, want)
 		}
 		topics, _ := r.Dependencies()
-		if keys := slices.Collect(maps.Keys(topics)); len(keys) != 1 || keys[0].kind != kind.id {
+		if keys := slices.Collect(maps.Keys(topics)); len(keys) != 1 || keys[0].kind != &kind.KindInfo {
 			t.Errorf("depends on %v", keys)
 		}
 	}

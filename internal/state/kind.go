@@ -1,6 +1,8 @@
 package state
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -100,5 +102,11 @@ const (
 
 // objectKey is the primary key: "namespace/name", or "/name" for cluster-wide kinds.
 func objectKey(namespace, name string) string { return namespace + "/" + name }
+
+// splitKey is the reverse of objectKey.
+func splitKey(key string) (namespace, name string) {
+	namespace, name, _ = strings.Cut(key, "/")
+	return namespace, name
+}
 
 func keyOf(obj metav1.Object) string { return objectKey(obj.GetNamespace(), obj.GetName()) }

@@ -3,7 +3,7 @@ package state
 import (
 	"context"
 	"fmt"
-	"maps"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // absentPoll is how long a kind that the server does not serve is left alone
@@ -32,7 +34,10 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 	retry := newRetry()
 	for ctx.Err() == nil {
 		start := time.Now()
+		// A watch that fails at once each time, after a list that goes well, is not mended by the list.
+		mended := time.AfterFunc(retryCap, func() { s.desk(sourceWatch).say(info, "").Log() })
 		err := reflector.ListAndWatchWithContext(ctx)
+		mended.Stop()
 		if time.Since(start) > retryCap {
 			// It went well for some time. A server that ends each watch at once
 			// must not be asked for whole lists without a pause.
@@ -45,6 +50,7 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 			// The watch ended in a way that takes a new list: its version has expired, for example.
 			sleep(ctx, retry.Step(), nil)
 		case apierrors.IsNotFound(err):
+			s.desk(sourceWatch).say(info, "").Log()
 			if sink.replaceAll(nil) {
 				log.Info("kind is not served; it is watched once it is")
 			}
@@ -52,7 +58,8 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 		default:
 			s.watches.error(err, info)
 			delay := retry.Step()
-			log.Warn("cannot list or watch, will try again", "error", err, "in", delay)
+			s.desk(sourceWatch).say(info, "", unwatched(info, err)).Log()
+			log.Debug("will try again", "error", err, "in", delay)
 			sleep(ctx, delay, nil)
 		}
 	}
@@ -82,8 +89,6 @@ type sink struct {
 	info  *KindInfo
 	// absent is true while the kind is known not to be served.
 	absent bool
-	// rejected are the objects that do not decode, and why.
-	rejected map[string]string
 }
 
 var _ cache.ReflectorStore = (*sink)(nil)
@@ -100,10 +105,10 @@ func (k *sink) store(obj any) error {
 	k.state.watches.event("Apply", k.info)
 	key, typed, err := k.decode(obj)
 	if err != nil {
-		k.reject(key, err)
+		k.reject(key, obj, err)
 		return nil
 	}
-	delete(k.rejected, key)
+	k.accept(key)
 	k.state.put(k.info.id, key, typed)
 	return nil
 }
@@ -118,7 +123,7 @@ func (k *sink) Delete(obj any) error {
 	}
 	k.state.watches.event("Delete", k.info)
 	// By name, so that a version that does not decode cannot keep an older one alive.
-	delete(k.rejected, keyOf(accessor))
+	k.accept(keyOf(accessor))
 	k.state.put(k.info.id, keyOf(accessor), nil)
 	return nil
 }
@@ -138,15 +143,20 @@ func (k *sink) replaceAll(list []any) bool {
 	for _, obj := range list {
 		key, typed, err := k.decode(obj)
 		if err != nil {
-			k.reject(key, err)
-			if raw, err := meta.Accessor(obj); err == nil {
-				keep[key] = raw.GetUID()
-			}
+			k.reject(key, obj, err)
+			keep[key] = uidOf(obj)
 			continue
 		}
 		objs[key] = typed
 	}
-	maps.DeleteFunc(k.rejected, func(key, _ string) bool { _, ok := keep[key]; return !ok })
+	desk := k.desk()
+	rejected := make(map[string]bool, len(keep))
+	for key := range keep {
+		rejected[desk.subject(k.info, key)] = true
+	}
+	desk.table.Keep(sourceDecode, func(subject string) bool {
+		return rejected[subject] || !strings.HasPrefix(subject, desk.subject(k.info, ""))
+	})
 	k.state.publish(k.state.tables[k.info.id].replace(objs, keep))
 	k.state.markSynced(k.info.id)
 	first := list == nil && !k.absent
@@ -154,22 +164,40 @@ func (k *sink) replaceAll(list []any) bool {
 	return first
 }
 
-// reject says why an object does not decode: once, and not with every change of
-// a status that others write (B69).
-func (k *sink) reject(key string, err error) {
-	if k.rejected[key] == err.Error() {
-		return
+func (k *sink) desk() desk { return k.state.desk(sourceDecode) }
+
+// reject says why an object does not decode.
+func (k *sink) reject(key string, obj any, err error) {
+	kept := false
+	if old, ok := k.state.tables[k.info.id].get(key); ok {
+		kept = old.GetUID() == uidOf(obj)
 	}
-	if k.rejected == nil {
-		k.rejected = map[string]string{}
+	k.desk().say(k.info, key, undecodable(err, kept)).Log()
+}
+
+// accept takes back what reject said.
+func (k *sink) accept(key string) { k.desk().say(k.info, key).Log() }
+
+// uidOf is "" for what has none.
+func uidOf(obj any) types.UID {
+	if raw, err := meta.Accessor(obj); err == nil {
+		return raw.GetUID()
 	}
-	k.rejected[key] = err.Error()
-	k.state.config.Log.Warn("object does not decode; its last valid version stays in force",
-		"kind", k.info.GVK.Kind, "group", k.info.GVK.Group, "object", key, "error", err)
+	return ""
 }
 
 // decode returns obj as its kind's Go type. The key is valid also with an error.
-func (k *sink) decode(obj any) (string, metav1.Object, error) {
+func (k *sink) decode(obj any) (key string, typed metav1.Object, err error) {
+	if fault := problems.Catch(func() { key, typed, err = k.convert(obj) }); fault != nil {
+		if raw, accessErr := meta.Accessor(obj); accessErr == nil {
+			key = keyOf(raw)
+		}
+		return key, nil, fault
+	}
+	return key, typed, err
+}
+
+func (k *sink) convert(obj any) (string, metav1.Object, error) {
 	raw, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		typed, err := meta.Accessor(obj)

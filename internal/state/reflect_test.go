@@ -256,6 +256,9 @@ func TestFailingServerIsLeftAlone(t *testing.T) {
 				if counted := testutil.CollectAndCount(s.watches.errors); (counted == 1) == servers.ends {
 					t.Errorf("errors of %d reasons are counted", counted)
 				}
+				if found := s.Problems().List(); (len(found) == 1) == servers.ends || len(found) > 0 && time.Since(found[0].Since) < time.Minute {
+					t.Errorf("problems of a kind that cannot be read (F6): %v", found)
+				}
 				servers.set(func() { servers.refused, servers.ends = 0, false })
 				servers.put("ns", "a", serverSpec(1))
 				time.Sleep(row.recovered)
@@ -264,6 +267,9 @@ func TestFailingServerIsLeftAlone(t *testing.T) {
 					t.Errorf("after it is well again (-want +got):\n%s", diff)
 				}
 				time.Sleep(time.Minute)
+				if found := s.Problems().List(); len(found) > 0 {
+					t.Errorf("problems after it is well again: %v", found)
+				}
 				servers.put("ns", "a", serverSpec(2))
 				servers.compact()
 				servers.end(http.StatusGone)

@@ -63,7 +63,7 @@ func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
 	if !s.Synced() {
 		t.Error("not synced after a list")
 	}
-	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, "object=ns/b") {
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 || !strings.Contains(text, `object="Server ns/b"`) {
 		t.Errorf("want one warning that names ns/b:\n%s", text)
 	}
 	for name, want := range map[string]string{"a": "80", "b": "", "c": "http"} {

@@ -10,10 +10,14 @@ import (
 // Snapshot is one consistent, immutable view of all tables. It is cheap to
 // take and to copy; holding one keeps the objects in it alive.
 type Snapshot struct {
-	// tables has nil for a kind that the state was not configured to hold: it
-	// reads as empty.
-	tables []*contents
+	// version has no table for a kind that the state was not configured to hold:
+	// it reads as empty.
+	version *version
 }
+
+// Revision counts the transactions that led to this snapshot. Of two snapshots
+// of one State the one with the greater revision is the later one.
+func (s Snapshot) Revision() uint64 { return s.version.revision }
 
 // Reader reads a snapshot and remembers what it was asked, so that the result
 // of a computation can be tied to the topics it depends on. The answers to
@@ -54,9 +58,9 @@ func (r *Reader) depend(t Topic) {
 // Get returns the object, or false. Namespace is empty for cluster-wide kinds.
 func Get[T Object](r *Reader, k *Kind[T], namespace, name string) (T, bool) {
 	key := objectKey(namespace, name)
-	r.depend(Topic{k.id, idxKey, key})
+	r.depend(Topic{&k.KindInfo, idxKey, key})
 	var none T
-	t := r.snapshot.tables[k.id]
+	t := r.snapshot.version.tables[k.id]
 	if t == nil {
 		return none, false
 	}
@@ -69,7 +73,7 @@ func Get[T Object](r *Reader, k *Kind[T], namespace, name string) (T, bool) {
 
 // List returns a namespace's objects in order of name.
 func List[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
-	r.depend(Topic{k.id, idxNamespace, namespace})
+	r.depend(Topic{&k.KindInfo, idxNamespace, namespace})
 	return list(r, k, namespace)
 }
 
@@ -81,7 +85,7 @@ func List[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
 func ListWhere[T Object](r *Reader, k *Kind[T], namespace string, relevant func(T) bool) iter.Seq[T] {
 	if r.track {
 		r.filtered = append(r.filtered, FilteredDep{
-			Topic:    Topic{k.id, idxNamespace, namespace},
+			Topic:    Topic{&k.KindInfo, idxNamespace, namespace},
 			Relevant: func(obj any) bool { return relevant(obj.(T)) },
 		})
 	}
@@ -95,7 +99,7 @@ func ListWhere[T Object](r *Reader, k *Kind[T], namespace string, relevant func(
 }
 
 func list[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
-	t := r.snapshot.tables[k.id]
+	t := r.snapshot.version.tables[k.id]
 	if t == nil {
 		return func(func(T) bool) {}
 	}
@@ -104,8 +108,8 @@ func list[T Object](r *Reader, k *Kind[T], namespace string) iter.Seq[T] {
 
 // All returns all objects of a kind in order of namespace and name.
 func All[T Object](r *Reader, k *Kind[T]) iter.Seq[T] {
-	r.depend(Topic{k.id, idxAll, ""})
-	t := r.snapshot.tables[k.id]
+	r.depend(Topic{&k.KindInfo, idxAll, ""})
+	t := r.snapshot.version.tables[k.id]
 	if t == nil {
 		return func(func(T) bool) {}
 	}
@@ -114,8 +118,8 @@ func All[T Object](r *Reader, k *Kind[T]) iter.Seq[T] {
 
 // By returns the objects with key in the index, in order of namespace and name.
 func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
-	r.depend(Topic{k.id, ix.pos, key})
-	t := r.snapshot.tables[k.id]
+	r.depend(Topic{&k.KindInfo, ix.pos, key})
+	t := r.snapshot.version.tables[k.id]
 	if t == nil {
 		return func(func(T) bool) {}
 	}
@@ -125,8 +129,8 @@ func By[T Object](r *Reader, k *Kind[T], ix Index[T], key string) iter.Seq[T] {
 // AppendBy appends what By returns to objs. It takes fewer allocations, for
 // functions of which thousands run at one change.
 func AppendBy[T Object](objs []T, r *Reader, k *Kind[T], ix Index[T], key string) []T {
-	r.depend(Topic{k.id, ix.pos, key})
-	if t := r.snapshot.tables[k.id]; t != nil {
+	r.depend(Topic{&k.KindInfo, ix.pos, key})
+	if t := r.snapshot.version.tables[k.id]; t != nil {
 		for _, obj := range t.indexes[ix.pos-idxSecondary].Prefix(indexKey(key, "")).All {
 			objs = append(objs, obj.(T))
 		}

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Config says what a State holds and where its objects come from.
@@ -21,6 +23,8 @@ type Config struct {
 	// SecretNamespace limits Secrets to the control plane's namespace.
 	SecretNamespace string
 	Log             *slog.Logger
+	// Problems gets what is wrong with objects; nil means a table of the State's own.
+	Problems *problems.Table
 	// Registerer gets cache sizes and informer lags; nil means no metrics.
 	Registerer prometheus.Registerer
 }
@@ -65,9 +69,15 @@ func New(config Config) (*State, error) {
 		subscriptions: map[*Subscription]struct{}{},
 		watches:       newWatchMetrics(),
 	}
+	if s.config.Problems == nil {
+		var err error
+		if s.config.Problems, err = problems.New(problems.Config{Log: config.Log}); err != nil {
+			return nil, err
+		}
+	}
 	kinds := allKinds()
 	for _, info := range config.Kinds {
-		s.tables[info.id] = newTable(s.store, kinds[info.id])
+		s.tables[info.id] = newTable(s.store, kinds[info.id], s.desk(sourceStore))
 		s.synced[info.id].done = make(chan struct{})
 	}
 	var err error
@@ -78,7 +88,21 @@ func New(config Config) (*State, error) {
 }
 
 // Snapshot returns the present state of all tables.
-func (s *State) Snapshot() Snapshot { return Snapshot{tables: s.store.load()} }
+func (s *State) Snapshot() Snapshot { return Snapshot{version: s.store.load()} }
+
+// Problems is the table in which the State says what is wrong with objects, and
+// in which those who read it do.
+func (s *State) Problems() *problems.Table { return s.config.Problems }
+
+// Cluster is the linked cluster that the State is of; "" for the one that is served.
+func (s *State) Cluster() string {
+	if s.config.Cluster == LocalCluster {
+		return ""
+	}
+	return s.config.Cluster
+}
+
+func (s *State) desk(source string) desk { return desk{s.config.Problems, s.Cluster(), source} }
 
 // Subscribe returns a subscription that gets every change from now on.
 // Cancel it with Unsubscribe.
@@ -97,14 +121,17 @@ func (s *State) Unsubscribe(sub *Subscription) {
 	s.mu.Unlock()
 }
 
-func (s *State) publish(changes []Change) {
-	if len(changes) == 0 {
+func (s *State) publish(o outcome) {
+	for _, news := range o.news {
+		news.Log()
+	}
+	if len(o.changes) == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for sub := range s.subscriptions {
-		sub.add(changes)
+		sub.add(o.changes)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cilium/statedb/part"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // store has what all tables hold, one version after the other.
@@ -18,7 +20,15 @@ import (
 type store struct {
 	// writing is held by the transaction that is under way.
 	writing sync.Mutex
-	version atomic.Pointer[[]*contents]
+	version atomic.Pointer[version]
+}
+
+// version is what all tables hold after a transaction. Immutable.
+type version struct {
+	// revision counts the transactions that changed something.
+	revision uint64
+	// tables are by number; nil is one that there is not.
+	tables []*contents
 }
 
 // contents are what a table holds, nil for one that there is not. Immutable.
@@ -41,15 +51,15 @@ func indexKey(value, key string) []byte {
 // newStore returns a store without any table. What follows must not be called while it is in use.
 func newStore(numbers int) *store {
 	s := &store{}
-	s.version.Store(&[]*contents{})
+	s.version.Store(&version{})
 	s.grow(numbers)
 	return s
 }
 
 // grow makes place for more tables.
 func (s *store) grow(numbers int) {
-	version := append(slices.Clone(s.load()), make([]*contents, numbers)...)
-	s.version.Store(&version)
+	present := s.load()
+	s.version.Store(&version{present.revision, append(slices.Clone(present.tables), make([]*contents, numbers)...)})
 }
 
 // addTable makes an empty table for a kind.
@@ -59,32 +69,49 @@ func (s *store) addTable(kind *KindInfo) {
 	for range kind.indexes {
 		table.indexes = append(table.indexes, part.New[metav1.Object](part.RootOnlyWatch))
 	}
-	s.load()[kind.id] = table
+	s.load().tables[kind.id] = table
 }
 
 // load returns the present version. It is not to be changed.
-func (s *store) load() []*contents { return *s.version.Load() }
+func (s *store) load() *version { return s.version.Load() }
 
-// update runs a transaction, and returns what it returns.
-func (s *store) update(write func(*transaction) []Change) []Change {
+// update runs a transaction, and returns what came of it.
+func (s *store) update(write func(*transaction)) outcome {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	t := &transaction{base: s.load(), changed: map[int]*changing{}}
-	changes := write(t)
+	present := s.load()
+	t := &transaction{base: present.tables, revision: present.revision + 1, changed: map[int]*changing{}}
+	write(t)
 	if len(t.changed) > 0 {
-		version := slices.Clone(t.base)
+		next := &version{t.revision, slices.Clone(t.base)}
 		for id, table := range t.changed {
-			version[id] = table.commit()
+			next.tables[id] = table.commit()
 		}
-		s.version.Store(&version)
+		s.version.Store(next)
 	}
-	return changes
+	return t.outcome
 }
 
 // transaction is the next version while it is made.
 type transaction struct {
-	base    []*contents
-	changed map[int]*changing
+	base []*contents
+	// revision is that of the next version.
+	revision uint64
+	changed  map[int]*changing
+	outcome
+}
+
+// outcome is what comes of a transaction: what changed, and what was found
+// wrong on the way, which is logged when the transaction is over.
+type outcome struct {
+	changes []Change
+	news    []*problems.News
+}
+
+func (o *outcome) hear(news *problems.News) {
+	if news != nil {
+		o.news = append(o.news, news)
+	}
 }
 
 // changing is a table that a transaction changes.
@@ -104,8 +131,9 @@ func (t *transaction) get(id int, key string) metav1.Object {
 	return object
 }
 
-// set puts object in the place of old, at its key and in the table's indexes; nil is none.
-func (t *transaction) set(kind *KindInfo, key string, old, object metav1.Object) {
+// set puts object in the place of old, at its key and in the table's indexes,
+// where its values are those given; nil is none.
+func (t *transaction) set(kind *KindInfo, key string, old, object metav1.Object, values [][]string) {
 	table := t.changed[kind.id]
 	if table == nil {
 		table = t.base[kind.id].change()
@@ -123,11 +151,23 @@ func (t *transaction) set(kind *KindInfo, key string, old, object metav1.Object)
 			}
 		}
 		if object != nil {
-			for _, value := range index.keys(object) {
+			for _, value := range values[i] {
 				table.indexes[i].Insert(indexKey(value, key), object)
 			}
 		}
 	}
+}
+
+// indexValues are an object's values in each index of its kind.
+func (k *KindInfo) indexValues(object metav1.Object) [][]string {
+	if len(k.indexes) == 0 {
+		return nil
+	}
+	values := make([][]string, len(k.indexes))
+	for i, index := range k.indexes {
+		values[i] = index.keys(object)
+	}
+	return values
 }
 
 func (c *contents) change() *changing {

@@ -86,7 +86,7 @@ func TestTopicsTellWhatWasRead(t *testing.T) {
 		}
 		// written compares what a table has at a key with what was there.
 		written := func(kind *KindInfo, key string) {
-			now, _ := s.Snapshot().tables[kind.id].objects.Get([]byte(key))
+			now, _ := s.Snapshot().version.tables[kind.id].objects.Get([]byte(key))
 			if now != here[kind.Name+" "+key] {
 				wrote(kind, key, now)
 			}
