@@ -41,7 +41,7 @@ func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, auth
 			ControlPlaneNamespace: o.ControlPlane.ControlPlaneNamespace,
 			ClusterDomain:         o.ControlPlane.ClusterDomain,
 			TrustDomain:           o.ControlPlane.TrustDomain,
-			ClusterNetworks:       o.ControlPlane.ClusterNetworks,
+			ClusterNetworks:       o.ControlPlane.proxyNetworks(),
 			OpaquePorts:           o.ControlPlane.DefaultOpaquePorts,
 			InboundPolicy:         o.ControlPlane.DefaultPolicy,
 			TrustAnchors:          string(authority.Anchors().PEM),

@@ -41,6 +41,9 @@ type ControlPlaneConfig struct {
 	AllowL5dHeaders       bool
 	MeshedHTTP2Params     string
 	StrictProfiles        bool
+	// RequireClientCertificates refuses clients without one on the destination
+	// and policy ports.
+	RequireClientCertificates bool
 	// PatchTimeoutMs is how long writing a status may take, in milliseconds.
 	PatchTimeoutMs   uint32
 	PolicyDeployment string
@@ -66,6 +69,24 @@ func DefaultControlPlane() ControlPlaneConfig {
 		PatchTimeoutMs:        uint32(policystatus.DefaultPatchTimeout.Milliseconds()),
 		PolicyDeployment:      policystatus.DefaultDeploymentName,
 	}
+}
+
+// policyNetworks are the networks of the cluster for the policy controller. The
+// default is that of its own flag, to which the chart adds an IPv6 range.
+func (c *ControlPlaneConfig) policyNetworks() string {
+	if c.EnableIPv6 {
+		return c.proxyNetworks()
+	}
+	return c.ClusterNetworks
+}
+
+// proxyNetworks are the networks of the cluster for proxies and tools: by
+// default the chart's.
+func (c *ControlPlaneConfig) proxyNetworks() string {
+	if c.ClusterNetworks == linkerd.DefaultClusterNetworks {
+		return linkerd.ChartClusterNetworks
+	}
+	return c.ClusterNetworks
 }
 
 // IdentityConfig is what the certificate authority can be told.

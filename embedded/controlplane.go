@@ -134,7 +134,7 @@ func (c *controlPlane) parts(status bool, after, writersAfter []string) ([]lifec
 			State: c.state, Client: patches, Kube: c.kube,
 			Namespace: c.config.ControlPlaneNamespace, Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
 			PatchTimeout:    time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
-			ClusterNetworks: c.config.ClusterNetworks, Log: c.log.With("part", "status"), Registerer: c.registry,
+			ClusterNetworks: c.config.policyNetworks(), Log: c.log.With("part", "status"), Registerer: c.registry,
 		})
 		if err != nil {
 			return nil, err
@@ -192,7 +192,7 @@ func (c *controlPlane) inboundConfig(stopping <-chan struct{}) inbound.Config {
 		Stopping:              stopping,
 		Log:                   c.log.With("part", "policy"),
 		Registerer:            c.registry,
-		ClusterNetworks:       o.ClusterNetworks,
+		ClusterNetworks:       o.policyNetworks(),
 		ProbeNetworks:         o.ProbeNetworks,
 		DefaultPolicy:         o.DefaultPolicy,
 		TrustDomain:           o.TrustDomain,
@@ -208,7 +208,7 @@ func (c *controlPlane) outboundConfig(stopping <-chan struct{}) outbound.Config 
 		Stopping:                     stopping,
 		Log:                          c.log.With("part", "policy"),
 		Registerer:                   c.registry,
-		ClusterNetworks:              o.ClusterNetworks,
+		ClusterNetworks:              o.policyNetworks(),
 		ClusterDomain:                o.ClusterDomain,
 		DefaultOpaquePorts:           o.DefaultOpaquePorts,
 		AllowL5dRequestHeaders:       o.AllowL5dHeaders,
@@ -223,9 +223,9 @@ func (c *controlPlane) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error
 	}
 	config := proxyshim.Config{
 		Services: []proxyshim.Service{
-			{Port: linkerd.DestinationPort, ServerName: account("linkerd-destination"), ClientCertificate: true,
+			{Port: linkerd.DestinationPort, ServerName: account("linkerd-destination"), ClientCertificate: c.config.RequireClientCertificates,
 				Naming: grpcserver.ControllerNaming, Listeners: c.listening("destination")},
-			{Port: linkerd.PolicyPort, ServerName: account("linkerd-destination"), ClientCertificate: true,
+			{Port: linkerd.PolicyPort, ServerName: account("linkerd-destination"), ClientCertificate: c.config.RequireClientCertificates,
 				Naming: grpcserver.PolicyNaming, Listeners: c.listening("policy")},
 		},
 		InboundPort: linkerd.ProxyInboundPort,

@@ -41,7 +41,7 @@ func (i *Cluster) ownObjects(authority *identity.Service, hooks *webhook.Server)
 		Namespace:       o.ControlPlaneNamespace,
 		ClusterDomain:   o.ClusterDomain,
 		TrustDomain:     o.TrustDomain,
-		ClusterNetworks: o.ClusterNetworks,
+		ClusterNetworks: o.proxyNetworks(),
 		OpaquePorts:     o.DefaultOpaquePorts,
 		InboundPolicy:   o.DefaultPolicy,
 		ProbeNetworks:   o.ProbeNetworks,

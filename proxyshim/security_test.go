@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 		{"header with HTTP/1", "transport header target", "4143", header(proxyshim.AppendHeader(nil, proxyshim.Header{Port: destinationPort, Protocol: proxyshim.HTTP1})), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := start(t, options{timeout: 300 * time.Millisecond})
+			f := start(t, options{timeout: 300 * time.Millisecond, strict: true})
 			conn := test.attempt(t, f)
 			defer conn.Close()
 			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))

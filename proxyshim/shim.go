@@ -32,8 +32,8 @@ type Service struct {
 	Port uint16
 	// ServerName is the identity under which it is reached by TLS.
 	ServerName string
-	// ClientCertificate says that a client needs one. A proxy that comes for
-	// its first certificate has none.
+	// ClientCertificate says that a client needs one. A proxy has none before it
+	// is certified, and asks destination and policy by then.
 	ClientCertificate bool
 	Naming            grpcserver.Naming
 	// Listeners are closed by Run. Only on those of a loopback address is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -97,6 +98,8 @@ type options struct {
 	clock   clock.WithTicker
 	issuer  proxyshim.Issuer
 	timeout time.Duration
+	// strict asks clients of destination and policy for a certificate.
+	strict bool
 	// prepare is given the identity service before the shim starts.
 	prepare func(*identity.Service)
 }
@@ -153,8 +156,8 @@ func start(t testing.TB, o options) *fixture {
 		InboundPort: 4143, Issuer: o.issuer, GRPC: metrics, Registerer: f.registry, Clock: o.clock, Log: log,
 	}
 	for _, s := range []proxyshim.Service{
-		{Port: destinationPort, ServerName: destinationName, ClientCertificate: true},
-		{Port: policyPort, ServerName: destinationName, ClientCertificate: true, Naming: grpcserver.PolicyNaming},
+		{Port: destinationPort, ServerName: destinationName, ClientCertificate: o.strict},
+		{Port: policyPort, ServerName: destinationName, ClientCertificate: o.strict, Naming: grpcserver.PolicyNaming},
 		{Port: identityPort, ServerName: identityName},
 	} {
 		l := listen("127.0.0.1:0")
@@ -321,6 +324,25 @@ func TestMeshClient(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// H3: a proxy opens its first streams before it is certified. A certificate that
+// is shown has to be good all the same.
+func TestClientWithoutCertificate(t *testing.T) {
+	f := start(t, options{})
+	for port, name := range map[uint16]string{destinationPort: destinationName, policyPort: destinationName, identityPort: identityName} {
+		conn := tls.Client(dialTCP(t, f.addr[port]), &tls.Config{ServerName: name, RootCAs: f.anchors})
+		if err := conn.Handshake(); err != nil {
+			t.Errorf("port %d: %v", port, err)
+		}
+		f.eventually("the connection to be counted", func() bool {
+			return f.metric("tcp_open_total", map[string]string{"target_port": fmt.Sprint(port), "tls": "true", "client_id": ""}) == 1
+		})
+	}
+	cc := f.dial(meshclient.Target{Addr: f.open, ServerName: destinationName})
+	if _, err := get(t, cc); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestGoldenMetrics(t *testing.T) {

@@ -45,7 +45,7 @@ func (c Config) withDefaults() Config {
 	c.ControlPlaneNamespace = cmp.Or(c.ControlPlaneNamespace, linkerd.DefaultControlPlaneNamespace)
 	c.ClusterDomain = cmp.Or(c.ClusterDomain, linkerd.DefaultClusterDomain)
 	c.TrustDomain = cmp.Or(c.TrustDomain, c.ClusterDomain)
-	c.ClusterNetworks = cmp.Or(c.ClusterNetworks, linkerd.DefaultClusterNetworks)
+	c.ClusterNetworks = cmp.Or(c.ClusterNetworks, linkerd.ChartClusterNetworks)
 	c.OpaquePorts = cmp.Or(c.OpaquePorts, linkerd.DefaultOpaquePorts)
 	c.InboundPolicy = cmp.Or(c.InboundPolicy, linkerd.DefaultInboundPolicy)
 	c.ProxyImage = cmp.Or(c.ProxyImage, DefaultProxyImage)

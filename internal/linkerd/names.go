@@ -67,13 +67,14 @@ const (
 	ProxyControlPort  = 4190
 )
 
-// Defaults are the values of the 2.20 chart, except that cluster networks are
-// those of the policy controller's own flag, which has no IPv6 range.
+// Defaults are the values of the 2.20 chart, but DefaultClusterNetworks: those
+// are of the policy controller's own flag, and lack the chart's IPv6 range.
 const (
 	DefaultControlPlaneNamespace        = "linkerd"
 	DefaultClusterDomain                = "cluster.local"
 	DefaultOpaquePorts                  = "25,587,3306,4444,5432,6379,9300,11211"
 	DefaultClusterNetworks              = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16"
+	ChartClusterNetworks                = DefaultClusterNetworks + ",fd00::/8"
 	DefaultProbeNetworks                = "0.0.0.0/0,::/0"
 	DefaultInboundPolicy                = "all-unauthenticated"
 	DefaultEgressNamespace              = "linkerd-egress"
