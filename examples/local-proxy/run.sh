@@ -12,8 +12,8 @@ trap 'kill $pids 2>/dev/null' EXIT
 local-proxy app 10.244.7.1:8080 'hello from web-0' & pids=$!
 
 # Both proxies share one network: only the client's takes the outbound port.
-(eval "$(linkerd-lite proxy-env mesh/web-0 --outbound-addr 127.0.0.1:24140)"; exec $PROXY) 2>web.log & pids="$pids $!"
-(eval "$(linkerd-lite proxy-env mesh/client-0 --outbound-addr 0.0.0.0:4140)"; exec $PROXY) 2>client.log & pids="$pids $!"
+(eval "$(linkerd-lite proxy-env mesh/web-0 --outbound-addr 127.0.0.1:24140)"; exec $PROXY) >web.log 2>&1 & pids="$pids $!"
+(eval "$(linkerd-lite proxy-env mesh/client-0 --outbound-addr 0.0.0.0:4140)"; exec $PROXY) >client.log 2>&1 & pids="$pids $!"
 
 # What the application of client-0 does: it calls the Service.
 call() { curl -s -f -m 5 http://10.96.7.1:4140/; }

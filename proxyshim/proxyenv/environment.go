@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -34,8 +35,11 @@ type Input struct {
 	Anchors string
 	// Dir holds the files that WriteIdentity and WriteToken write.
 	Dir string
-	// Outbound is HOST:PORT of the outbound listener; empty means the pod's
-	// own. Pods share one network here, so two proxies need two.
+	// Listen is the address on which the proxy takes connections. The zero value
+	// means the pod's: all pods share one network here, so each needs its own.
+	Listen netip.Addr
+	// Outbound is HOST:PORT of the outbound listener, or two with a comma; empty
+	// means the pod's own. Two proxies need two.
 	Outbound string
 }
 
@@ -78,14 +82,15 @@ func Environment(in Input) (vars []Var, leftOut []string, err error) {
 	for variable, port := range map[string]uint16{
 		"INBOUND_LISTEN_ADDR": linkerd.ProxyInboundPort, "ADMIN_LISTEN_ADDR": linkerd.ProxyAdminPort, "CONTROL_LISTEN_ADDR": linkerd.ProxyControlPort,
 	} {
-		_, own, err := net.SplitHostPort(cmp.Or(get(variable), fmt.Sprintf(":%d", port)))
+		host, own, err := net.SplitHostPort(cmp.Or(get(variable), fmt.Sprintf(":%d", port)))
 		if err != nil {
 			return nil, nil, fmt.Errorf("pod %s: %s%s: %w", name, prefix, variable, err)
 		}
-		set(variable, net.JoinHostPort(pod.Status.PodIP, own))
+		set(variable, net.JoinHostPort(in.listen(host), own))
 	}
 	if in.Outbound != "" {
-		set("OUTBOUND_LISTEN_ADDR", in.Outbound)
+		first, _, _ := strings.Cut(in.Outbound, ",")
+		set("OUTBOUND_LISTEN_ADDR", first)
 		set("OUTBOUND_LISTEN_ADDRS", in.Outbound)
 	}
 	set("DESTINATION_SVC_ADDR", in.Destination)
@@ -101,6 +106,23 @@ func Environment(in Input) (vars []Var, leftOut []string, err error) {
 	}
 	slices.SortFunc(vars, func(a, b Var) int { return strings.Compare(a.Name, b.Name) })
 	return vars, leftOut, nil
+}
+
+// listen is the host in whose place a proxy listens that would listen on host.
+// One that would listen on all addresses of both families is one that others
+// reach by IPv6 where its pod has such an address: destination prefers it.
+func (in Input) listen(host string) string {
+	if in.Listen.IsValid() {
+		return in.Listen.String()
+	}
+	if all, err := netip.ParseAddr(host); err == nil && all == netip.IPv6Unspecified() {
+		for _, ip := range in.Pod.Status.PodIPs {
+			if address, err := netip.ParseAddr(ip.IP); err == nil && address.Is6() {
+				return ip.IP
+			}
+		}
+	}
+	return in.Pod.Status.PodIP
 }
 
 // IdentityOf is the identity of the pod's proxy.

@@ -5,9 +5,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/json"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +71,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	want := map[string]string{
 		"INBOUND_LISTEN_ADDR":    "10.244.0.3:4143",
-		"ADMIN_LISTEN_ADDR":      "10.244.0.3:4191",
+		"ADMIN_LISTEN_ADDR":      "[fd00::3]:4191",
 		"CONTROL_LISTEN_ADDR":    "10.244.0.3:4190",
 		"OUTBOUND_LISTEN_ADDR":   "127.0.0.1:4140",
 		"INBOUND_IPS":            "10.244.0.3,fd00::3",
@@ -107,6 +109,35 @@ func TestEnvironmentOfSecondProxy(t *testing.T) {
 	}
 	if n != 2 {
 		t.Errorf("%d outbound addresses are set, want both variables", n)
+	}
+}
+
+// H4: a proxy injected for both families listens where destination sends others.
+func TestListenAddresses(t *testing.T) {
+	for _, test := range []struct {
+		name, container, listen, want string
+		ips                           []corev1.PodIP
+	}{
+		{"IPv4 alone", "0.0.0.0:4143", "", "10.244.0.3:4143", []corev1.PodIP{{IP: "10.244.0.3"}, {IP: "fd00::3"}}},
+		{"both families", "[::]:5143", "", "[fd00::3]:5143", []corev1.PodIP{{IP: "10.244.0.3"}, {IP: "fd00::3"}}},
+		{"both families, a pod without IPv6", "[::]:4143", "", "10.244.0.3:4143", []corev1.PodIP{{IP: "10.244.0.3"}}},
+		{"as asked for", "0.0.0.0:5143", "::", "[::]:5143", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := input(web())
+			in.Pod.Status.PodIPs = test.ips
+			in.Pod.Spec.InitContainers[0].Env[3].Value = test.container
+			if test.listen != "" {
+				in.Listen = netip.MustParseAddr(test.listen)
+			}
+			vars, _, err := proxyenv.Environment(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i := slices.IndexFunc(vars, func(v proxyenv.Var) bool { return v.Name == "LINKERD2_PROXY_INBOUND_LISTEN_ADDR" }); i < 0 || vars[i].Value != test.want {
+				t.Errorf("listens on %v, want %s", vars[i], test.want)
+			}
+		})
 	}
 }
 

@@ -3,10 +3,12 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 
 	"github.com/google/nftables"
@@ -18,12 +20,14 @@ import (
 
 // Command makes a command that runs in namespaces of its own, as root of the
 // user namespace, which outside is the user that runs this program. The
-// command has to call Enter. It dies with this process.
+// command has to call Enter, then Run. It is the first of its processes: it dies
+// with this one, and all that it started dies with it, also what has gone into
+// the background.
 func Command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		// A Go process cannot move into a user namespace itself: it has threads.
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 		Pdeathsig:   syscall.SIGKILL,
@@ -44,8 +48,14 @@ func Start(cmd *exec.Cmd) error {
 //  1. The loopback interface is up.
 //  2. All addresses of ranges are local to it, so that pods and services can
 //     be listened on and dialled.
-//  3. A rule asks for the state of connections. That alone makes the kernel
+//  3. IPv6 has no address for a client to come from but ::1, which proxies let
+//     pass every policy, and lets nobody listen on an address that is only
+//     routed. So the last address of each range is one of the interface's, and
+//     the kernel is told to allow the other.
+//  4. A rule asks for the state of connections. That alone makes the kernel
 //     track them, and proxies can then ask where a connection wanted to go.
+//
+// It also shows the namespace's processes in /proc, where the machine allows it.
 func Enter(ranges []netip.Prefix) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -66,9 +76,38 @@ func Enter(ranges []netip.Prefix) error {
 		if err != nil {
 			return explain(fmt.Errorf("add local route to %s: %w", r, err))
 		}
+		if r.Addr().Is6() {
+			if err := enterIPv6(lo, r); err != nil {
+				return explain(err)
+			}
+		}
 	}
+	// A container engine that hides parts of /proc forbids a new one.
+	_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	if err := track(); err != nil {
 		return explain(fmt.Errorf("add the rule that turns connection tracking on: %w", err))
+	}
+	return nil
+}
+
+// nonlocalBind lets programs listen on addresses that are routed to this
+// machine and are none of an interface's, as IPv4 does.
+const nonlocalBind = "/proc/sys/net/ipv6/ip_nonlocal_bind"
+
+// enterIPv6 makes the addresses of an IPv6 range usable to listen on and to
+// come from.
+func enterIPv6(lo netlink.Link, r netip.Prefix) error {
+	last := r.Masked().Addr().As16()
+	for bit := r.Bits(); bit < 128; bit++ {
+		last[bit/8] |= 1 << (7 - bit%8)
+	}
+	address := &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(netip.AddrFrom16(last), 128)), Flags: unix.IFA_F_NODAD}
+	if err := netlink.AddrReplace(lo, address); err != nil {
+		return fmt.Errorf("add address %s: %w", address.IPNet, err)
+	}
+	// Engines mount /proc/sys without the right to write. What is left is IPv4.
+	if err := os.WriteFile(nonlocalBind, []byte("1"), 0); err != nil && !errors.Is(err, unix.EROFS) && !errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("allow listening on IPv6 addresses of pods: %w", err)
 	}
 	return nil
 }
@@ -106,16 +145,46 @@ func track() error {
 	return conn.Flush()
 }
 
-// Exec replaces this process by a program, found as a shell would.
-func Exec(command []string) error {
+// Run runs a program, found as a shell would, as the first process of the
+// sandbox does: it passes signals on to it and collects what others leave
+// behind. It returns the program's exit status as a shell has it.
+func Run(command []string) (int, error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
-		return fmt.Errorf("find COMMAND: %w", err)
+		return 0, fmt.Errorf("find COMMAND: %w", err)
 	}
-	if err := unix.Exec(path, command, os.Environ()); err != nil {
-		return fmt.Errorf("start %s: %w", path, err)
+	// SIGINT is the program's: a terminal sends it to both.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	process, err := os.StartProcess(path, command, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err != nil {
+		return 0, fmt.Errorf("start COMMAND: %w", err)
 	}
-	return nil
+	ended := make(chan syscall.WaitStatus, 1)
+	go func() {
+		for {
+			var status syscall.WaitStatus
+			pid, err := syscall.Wait4(-1, &status, 0, nil)
+			if pid == process.Pid || err != nil && err != syscall.EINTR {
+				ended <- status
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case status := <-ended:
+			if status.Signaled() {
+				return 128 + int(status.Signal()), nil
+			}
+			return status.ExitStatus(), nil
+		case s := <-signals:
+			if s != syscall.SIGINT {
+				_ = syscall.Kill(process.Pid, s.(syscall.Signal)) // it may have ended
+			}
+		}
+	}
 }
 
 // ipNet is the prefix as netlink wants it.

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -21,7 +23,7 @@ import (
 const insideEnv = "SANDBOX_TEST_INSIDE"
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(insideEnv) {
+	switch what := os.Getenv(insideEnv); what {
 	case "":
 		os.Exit(m.Run())
 	case "connect":
@@ -34,8 +36,18 @@ func TestMain(m *testing.M) {
 			fmt.Println("failed:", err)
 			os.Exit(1)
 		}
-	case "exec":
-		fmt.Println(sandbox.Exec([]string{"sh", "-c", "echo as $(id -u)"}))
+	case "make":
+		cmd := sandbox.Command(os.Args[0])
+		cmd.Env, cmd.Stdout = append(os.Environ(), insideEnv+"=sleep 1000 & echo up; wait"), os.Stdout
+		if sandbox.Start(cmd) == nil {
+			_ = cmd.Wait()
+		}
+	default: // a script
+		code, err := sandbox.Run([]string{"sh", "-c", what})
+		if err != nil {
+			fmt.Println("failed:", err)
+		}
+		os.Exit(code)
 	}
 }
 
@@ -55,16 +67,24 @@ func inside() error {
 		}
 		fmt.Println("reached", got)
 	}
+	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+		fmt.Println("without IPv6")
+		return nil
+	}
+	if on, err := os.ReadFile("/proc/sys/net/ipv6/ip_nonlocal_bind"); err != nil || string(on) != "1\n" {
+		fmt.Println("IPv6 cannot be set up:", err)
+		return nil
+	}
 	l, err := net.Listen("tcp", "[fd00:10:244::3]:4143")
 	if err != nil {
-		fmt.Println("without IPv6:", err)
-		return nil
+		return err
 	}
 	defer l.Close()
 	c, err := net.Dial("tcp", "[fd00:10:244::3]:4143")
 	if err != nil {
 		return err
 	}
+	fmt.Println("IPv6 from", c.LocalAddr().(*net.TCPAddr).IP)
 	return c.Close()
 }
 
@@ -139,8 +159,60 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-func TestExec(t *testing.T) {
-	if out := start(t, "exec"); out != "as 0\n" {
+// H4: pods have IPv6 addresses on which one can listen, and clients do not come
+// from ::1, which proxies let pass every policy.
+func TestIPv6(t *testing.T) {
+	out := start(t, "connect")
+	if strings.Contains(out, "without IPv6") || strings.Contains(out, "cannot be set up") {
+		t.Skip(out)
+	}
+	if !strings.Contains(out, "IPv6 from fd00:10:244:0:ffff:ffff:ffff:ffff") {
+		t.Errorf("output %s", out)
+	}
+}
+
+// H7: what a script leaves in the background ends with it; the pipe that it
+// holds would keep this test waiting. The script's end is the sandbox's.
+func TestBackgroundEnds(t *testing.T) {
+	if out := start(t, "sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000' & echo as $(id -u)"); out != "as 0\n" {
 		t.Errorf("output %q", out)
+	}
+	for script, want := range map[string]int{"exit 7": 7, "kill -9 $$": 137, "trap 'exit 5' TERM; kill -TERM 1; while :; do sleep 0.01; done": 5} {
+		cmd := sandbox.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), insideEnv+"="+script)
+		if err := sandbox.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		var exit *exec.ExitError
+		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != want {
+			t.Errorf("%s: %v, want status %d", script, err, want)
+		}
+	}
+}
+
+// Nothing of a sandbox outlives who made it, however it ends.
+func TestSandboxDiesWithItsMaker(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	maker := exec.Command(os.Args[0])
+	maker.Env, maker.Stdout = append(os.Environ(), insideEnv+"=make"), write
+	if err := maker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil || line != "up\n" {
+		_ = maker.Wait()
+		t.Skipf("no sandbox here: %q, %v", line, err)
+	}
+	if err := maker.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = maker.Wait()
+	if _, err := io.Copy(io.Discard, read); err != nil { // until the last process has closed it
+		t.Fatal(err)
 	}
 }

@@ -21,5 +21,5 @@ func Start(*exec.Cmd) error { return errNoLinux }
 // Enter says that there is no sandbox on this system.
 func Enter([]netip.Prefix) error { return errNoLinux }
 
-// Exec says that there is no sandbox on this system.
-func Exec([]string) error { return errNoLinux }
+// Run says that there is no sandbox on this system.
+func Run([]string) (int, error) { return 0, errNoLinux }

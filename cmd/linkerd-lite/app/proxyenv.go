@@ -42,6 +42,10 @@ By hand, the sandbox is:
     ip link set lo up
     ip route add local 10.96.0.0/12  dev lo   # addresses of services
     ip route add local 10.244.0.0/16 dev lo   # addresses of pods
+    ip route add local fd00:10:96::/112 dev lo
+    ip route add local fd00:10:244::/64 dev lo
+    ip addr add fd00:10:244::ffff/128 dev lo nodad   # for clients to come from
+    sysctl -qw net.ipv6.ip_nonlocal_bind=1
     nft add table inet lite
     nft "add chain inet lite ct { type filter hook output priority 0 ; }"
     nft add rule inet lite ct ct state new accept   # turns tracking on
@@ -54,11 +58,16 @@ arguments that are quoted for a shell to read:
 
   eval "docker run --network host $(linkerd-lite proxy-env NS/POD -o docker) IMAGE"
 
+With up --enable-ipv6, destination sends clients of dual-stack Services to IPv6
+addresses, and the proxy listens on that of its pod. For clients of both families
+give the pod ports of its own, by the annotations config.linkerd.io/inbound-port
+and admin-port, and listen on all addresses: --listen-ip ::
+
 Variables of the pod whose names no shell can set, or whose values hold control
 characters, are left out with a warning: a manifest must not run commands here.`
 
 func newProxyEnvCommand() *cobra.Command {
-	var dataDir, format, dir, outbound string
+	var dataDir, format, dir, listen, outbound string
 	var lifetime time.Duration
 	cmd := &cobra.Command{
 		Use:   "proxy-env NS/POD",
@@ -86,6 +95,11 @@ func newProxyEnvCommand() *cobra.Command {
 				return err
 			}
 			in := proxyenv.Input{Pod: pod, Anchors: anchors, Outbound: outbound}
+			if listen != "" {
+				if in.Listen, err = netip.ParseAddr(listen); err != nil {
+					return &exitError{code: exitUsage, err: fmt.Errorf("--listen-ip=%s: not an IP address", listen)}
+				}
+			}
 			// The proxy may run in another directory than this command.
 			if in.Dir, err = filepath.Abs(cmp.Or(dir, proxyenv.Dir(info.DataDir, namespace, name))); err != nil {
 				return fmt.Errorf("directory of the identity: %w", err)
@@ -127,7 +141,8 @@ func newProxyEnvCommand() *cobra.Command {
 	addDataDirFlag(cmd.Flags(), &dataDir)
 	cmd.Flags().StringVarP(&format, "output", "o", "env", "env (for eval in a shell), json or docker")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of key.p8, csr.der and token (default: proxies/NS/POD in the data directory)")
-	cmd.Flags().StringVar(&outbound, "outbound-addr", "", "IP:PORT of the outbound listener (default: the pod's own, 127.0.0.1:4140)")
+	cmd.Flags().StringVar(&listen, "listen-ip", "", "address on which the proxy takes connections (default: the pod's; its IPv6 address with up --enable-ipv6)")
+	cmd.Flags().StringVar(&outbound, "outbound-addr", "", "IP:PORT of the outbound listener, or two with a comma (default: the pod's own, 127.0.0.1:4140)")
 	cmd.Flags().DurationVar(&lifetime, "token-lifetime", podTokenLifetime, "lifetime of the token, at least 10m")
 	return cmd
 }

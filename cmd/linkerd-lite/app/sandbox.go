@@ -24,7 +24,7 @@ func newSandboxCommand() *cobra.Command {
 the service and pod ranges are local there, and connections are tracked, which
 is what Linkerd's proxies need; see linkerd-lite proxy-env --help. Nothing else
 can be reached from inside. COMMAND sees itself as root; files belong to you as
-before. For instance:
+before. What it leaves in the background ends with it. For instance:
 
   linkerd-lite sandbox -- linkerd-lite up DIR -- sh`,
 		Args: cobra.MinimumNArgs(1),
@@ -53,7 +53,7 @@ before. For instance:
 	return cmd
 }
 
-// runSandbox runs this program in new namespaces, and that becomes COMMAND.
+// runSandbox runs this program in new namespaces, and that runs COMMAND.
 // SIGINT is COMMAND's: a terminal sends it to both. SIGTERM is passed on.
 func runSandbox(cmd *cobra.Command, command []string, flags ...string) error {
 	self, err := os.Executable()
@@ -86,8 +86,8 @@ func runSandbox(cmd *cobra.Command, command []string, flags ...string) error {
 	}
 }
 
-// enterSandbox sets the namespace up and becomes COMMAND, with this program on
-// its PATH.
+// enterSandbox sets the namespace up and runs COMMAND, with this program on its
+// PATH.
 func enterSandbox(ranges []netip.Prefix, command []string) error {
 	if err := sandbox.Enter(ranges); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
@@ -101,8 +101,12 @@ func enterSandbox(ranges []netip.Prefix, command []string) error {
 			return fmt.Errorf("sandbox: %w", err)
 		}
 	}
-	if err := sandbox.Exec(command); err != nil {
+	code, err := sandbox.Run(command)
+	if err != nil {
 		return &exitError{code: 127, err: fmt.Errorf("sandbox: %w", err)}
+	}
+	if code != 0 {
+		return &exitError{code: code}
 	}
 	return nil
 }
