@@ -131,7 +131,7 @@ func (c *controlPlane) parts(status bool, after, writersAfter []string) ([]lifec
 			return nil, fmt.Errorf("client for status: %w", err)
 		}
 		writer, err := policystatus.New(policystatus.Config{
-			State: c.state, Client: patches, Kube: c.kube,
+			State: c.state, Graph: c.graph, Client: patches, Kube: c.kube,
 			Namespace: c.config.ControlPlaneNamespace, Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
 			PatchTimeout:    time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
 			ClusterNetworks: c.config.policyNetworks(), Log: c.log.With("part", "status"), Registerer: c.registry,
@@ -139,11 +139,11 @@ func (c *controlPlane) parts(status bool, after, writersAfter []string) ([]lifec
 		if err != nil {
 			return nil, err
 		}
-		writersAfter = append([]string{"state"}, writersAfter...)
+		writersAfter = append([]string{"views"}, writersAfter...)
 		parts = append(parts, lifecycle.Part{Name: "status", After: writersAfter, Run: runAtOnce(writer.Run)})
 		if c.config.EnableEndpointSlices {
 			workloads, err := extworkloads.New(extworkloads.Config{
-				State: c.state, Client: c.kube, Namespace: c.config.ControlPlaneNamespace,
+				State: c.state, Graph: c.graph, Client: c.kube, Namespace: c.config.ControlPlaneNamespace,
 				Identity: c.holder, Log: c.log.With("part", "workloads"), Registerer: c.registry,
 			})
 			if err != nil {

@@ -19,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
 // feed copies the API server's slices into the State, as a reflector does.
@@ -69,10 +70,14 @@ func TestControllerWritesSlices(t *testing.T) {
 	state.Put(st, state.ExternalWorkloads, vm("vm-1", 8080, "192.0.2.1"))
 	done := make(chan error, 1)
 	registry := prometheus.NewRegistry()
-	controller, err := New(Config{State: st, Client: client, Namespace: "linkerd", Identity: "lite", Log: slog.New(slog.DiscardHandler), Registerer: registry})
+	graph := view.NewGraph(st)
+	controller, err := New(Config{State: st, Graph: graph, Client: client, Namespace: "linkerd", Identity: "lite", Log: slog.New(slog.DiscardHandler), Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
+	var group sync.WaitGroup
+	t.Cleanup(group.Wait)
+	group.Go(func() { graph.Run(ctx) })
 	go func() { done <- controller.Run(ctx) }()
 	if slice := <-seen; len(slice.Endpoints) != 1 {
 		t.Errorf("objects from before the Lease was won: %d endpoints, want 1", len(slice.Endpoints))
@@ -141,13 +146,15 @@ func TestControllerRetries(t *testing.T) {
 					return attempts <= test.failures, nil, errors.New("the server is on fire")
 				})
 				registry := prometheus.NewRegistry()
-				controller, err := New(Config{State: st, Client: client, Log: slog.New(slog.DiscardHandler), Registerer: registry})
+				graph := view.NewGraph(st)
+				controller, err := New(Config{State: st, Graph: graph, Client: client, Log: slog.New(slog.DiscardHandler), Registerer: registry})
 				if err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
-				go func() { done <- controller.lead(ctx) }()
+				go func() { graph.Run(ctx) }()
+				go func() { done <- controller.loop.Lead(ctx) }()
 				time.Sleep(24 * time.Hour) // in the bubble's time
 				cancel()
 				if err := <-done; err != nil {

@@ -13,7 +13,9 @@ import (
 	"pgregory.net/rapid"
 
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
+	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
 func vm(name string, port int32, ips ...string) *workloadv1beta1.ExternalWorkload {
@@ -280,11 +282,14 @@ func TestPlanConverges(t *testing.T) {
 	})
 }
 
-func TestAffected(t *testing.T) {
+// A change of a workload is one of the plans of those Services whose slices
+// differ then, and of no others.
+func TestPlansFollowWorkloads(t *testing.T) {
 	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := []string{"a", "b", "c", "none"}
 	selecting := func(name string, selector map[string]string) {
 		state.Put(st, state.Services, service(name, func(s *corev1.Service) { s.Spec.Selector = selector }))
 	}
@@ -316,9 +321,46 @@ func TestAffected(t *testing.T) {
 		{"D141 another namespace", nil, labelled("a", func(ew *workloadv1beta1.ExternalWorkload) { ew.Namespace = "other" }), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			graph := view.NewGraph(st)
+			plans := view.NewSet(graph, planOf, samePlan)
+			keyOf := func(name string) reconcile.Key {
+				return reconcile.Key{Kind: &state.Services.KindInfo, Namespace: "ns", Name: name}
+			}
+			for _, ew := range []*workloadv1beta1.ExternalWorkload{test.old, test.now} {
+				if ew != nil {
+					state.Remove(st, state.ExternalWorkloads, ew.Namespace, ew.Name)
+				}
+			}
+			if test.old != nil {
+				state.Put(st, state.ExternalWorkloads, test.old)
+			}
+			held := map[string]*view.View[reconcile.Key, basedPlan]{}
+			for _, name := range names {
+				held[name] = plans.Acquire(keyOf(name))
+				for i, slice := range held[name].Current().Value.Create {
+					stored := slice.DeepCopy()
+					stored.Name = fmt.Sprint(name, i)
+					state.Put(st, state.EndpointSlices, stored)
+					defer state.Remove(st, state.EndpointSlices, stored.Namespace, stored.Name)
+				}
+			}
+			graph.Flush()
+			for name, v := range held {
+				if !v.Current().Value.Empty() {
+					t.Fatalf("%s is not settled: %+v", name, v.Current().Value)
+				}
+			}
+			if test.now != nil {
+				state.Put(st, state.ExternalWorkloads, test.now)
+			} else {
+				state.Remove(st, state.ExternalWorkloads, test.old.Namespace, test.old.Name)
+			}
+			graph.Flush()
 			var got []string
-			for _, key := range affected(st.Snapshot().Reader(), test.old, test.now) {
-				got = append(got, key.Name)
+			for _, name := range names {
+				if !held[name].Current().Value.Empty() {
+					got = append(got, name)
+				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

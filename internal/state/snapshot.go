@@ -38,6 +38,21 @@ type FilteredDep struct {
 	Relevant func(obj any) bool
 }
 
+// Keys returns the keys ("namespace/name") of all objects of a kind, in order.
+func (s Snapshot) Keys(kind *KindInfo) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		t := s.version.tables[kind.id]
+		if t == nil {
+			return
+		}
+		for key := range t.objects.All {
+			if !yield(string(key)) {
+				return
+			}
+		}
+	}
+}
+
 // Reader returns a reader that does not remember.
 func (s Snapshot) Reader() *Reader { return &Reader{snapshot: s} }
 

@@ -31,6 +31,8 @@ type Set[K comparable, V any] struct {
 	compute Func[K, V]
 	equal   func(a, b V) bool
 	views   map[K]*View[K, V]
+	// computed is told of values, see Follow.
+	computed func(K, V)
 }
 
 // NewSet adds a family to the graph. Its function may Use views of families
@@ -97,6 +99,21 @@ func (s *Set[K, V]) acquire(key K, snapshot *state.Snapshot) *View[K, V] {
 	return v
 }
 
+// Follow has told called with each view of the family that is computed from now
+// on, and its value, also if that does not differ from the one before. All views
+// wait meanwhile: told takes a note, and uses none. There is one follower at a
+// time; stop ends it.
+func (s *Set[K, V]) Follow(told func(key K, value V)) (stop func()) {
+	s.graph.mu.Lock()
+	defer s.graph.mu.Unlock()
+	s.computed = told
+	return func() {
+		s.graph.mu.Lock()
+		defer s.graph.mu.Unlock()
+		s.computed = nil
+	}
+}
+
 // Held returns how many views of the family are held.
 func (s *Set[K, V]) Held() int {
 	s.graph.mu.Lock()
@@ -124,6 +141,9 @@ func (v *View[K, V]) recompute(r *Reader) bool {
 		number = before.Number + 1
 	}
 	value := v.set.compute(r, v.Key, previous)
+	if v.set.computed != nil {
+		defer v.set.computed(v.Key, value)
+	}
 	if before != nil && v.set.equal(before.Value, value) {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
@@ -39,20 +40,20 @@ func (v verdict) status() metav1.ConditionStatus {
 	return metav1.ConditionFalse
 }
 
-// gateway is the verdict in the form of the Gateway API, decided at now.
-func (v verdict) gateway(now metav1.Time) metav1.Condition {
-	return metav1.Condition{Type: v.condition, Status: v.status(), Reason: v.reason, Message: v.message, LastTransitionTime: now}
+// gateway is the verdict in the form of the Gateway API.
+func (v verdict) gateway() metav1.Condition {
+	return metav1.Condition{Type: v.condition, Status: v.status(), Reason: v.reason, Message: v.message}
 }
 
 // linkerd is the verdict in the form of Linkerd's kinds.
-func (v verdict) linkerd(now metav1.Time) apis.Condition {
-	return apis.Condition{Type: v.condition, Status: v.status(), Reason: v.reason, Message: v.message, LastTransitionTime: now}
+func (v verdict) linkerd() apis.Condition {
+	return apis.Condition{Type: v.condition, Status: v.status(), Reason: v.reason, Message: v.message}
 }
 
 // routeParents is the status of a route: the entries of other controllers,
 // then one for each parent in order (policy-status 2). It differs from the
 // stored one if differs is true.
-func (ix *index) routeParents(r *state.Reader, rank int, obj *route, now metav1.Time) (parents []gatewayv1.RouteParentStatus, differs bool) {
+func (ix *index) routeParents(r *state.Reader, rank int, obj *route) (parents []gatewayv1.RouteParentStatus, differs bool) {
 	parents = []gatewayv1.RouteParentStatus{}
 	for _, entry := range obj.stored {
 		if entry.ControllerName != linkerd.PolicyControllerName {
@@ -60,9 +61,9 @@ func (ix *index) routeParents(r *state.Reader, rank int, obj *route, now metav1.
 		}
 	}
 	for _, p := range obj.parents {
-		conditions := []metav1.Condition{ix.parentAccepted(r, rank, p).gateway(now)}
+		conditions := []metav1.Condition{ix.parentAccepted(r, rank, p).gateway()}
 		if p.kind != serverKind {
-			conditions = append(conditions, resolved(r, obj.backends, p).gateway(now))
+			conditions = append(conditions, resolved(r, obj.backends, p).gateway())
 		}
 		parents = append(parents, gatewayv1.RouteParentStatus{
 			ParentRef:      p.reference(),
@@ -150,7 +151,7 @@ func resolved(r *state.Reader, backends []target, p parent) verdict {
 }
 
 // egressConditions is the status of an EgressNetwork (policy-status 1.4).
-func egressConditions(egress *policyv1alpha1.EgressNetwork, clusterNetworks []netip.Prefix, now metav1.Time) (conditions []apis.Condition, differs bool) {
+func egressConditions(egress *policyv1alpha1.EgressNetwork, clusterNetworks []netip.Prefix) (conditions []apis.Condition, differs bool) {
 	for _, condition := range egress.Status.Conditions {
 		if condition.Type != acceptedType {
 			conditions = append(conditions, condition)
@@ -160,7 +161,7 @@ func egressConditions(egress *policyv1alpha1.EgressNetwork, clusterNetworks []ne
 	if overlaps(egress.Spec.Networks, clusterNetworks) {
 		judged = refused("EgressReasonNetworkOverlap", "networks overlap with clusterNetworks")
 	}
-	conditions = append(conditions, judged.linkerd(now))
+	conditions = append(conditions, judged.linkerd())
 	return conditions, !sameConditions(conditions, egress.Status.Conditions)
 }
 
@@ -191,7 +192,7 @@ func contains(outer apis.CIDR, inner netip.Prefix) bool {
 }
 
 // limitConditions is the status of a rate limit (policy-status 1.5).
-func (ix *index) limitConditions(r *state.Reader, limit *rateLimit, now metav1.Time) (conditions []apis.Condition, differs bool) {
+func (ix *index) limitConditions(r *state.Reader, limit *rateLimit) (conditions []apis.Condition, differs bool) {
 	judged := accepted()
 	if _, ok := state.Get(r, state.Servers, limit.GetNamespace(), limit.server); !ok {
 		judged = refused("NoMatchingTarget", "")
@@ -202,7 +203,7 @@ func (ix *index) limitConditions(r *state.Reader, limit *rateLimit, now metav1.T
 			}
 		}
 	}
-	conditions = []apis.Condition{judged.linkerd(now)}
+	conditions = []apis.Condition{judged.linkerd()}
 	return conditions, !sameConditions(conditions, limit.stored)
 }
 
@@ -237,22 +238,13 @@ func compareEntries(a, b gatewayv1.RouteParentStatus) int {
 	return cmp.Or(
 		cmp.Compare(a.ControllerName, b.ControllerName),
 		cmp.Compare(a.ParentRef.Name, b.ParentRef.Name),
-		cmp.Compare(deref(a.ParentRef.Namespace), deref(b.ParentRef.Namespace)),
+		cmp.Compare(ptr.Deref(a.ParentRef.Namespace, ""), ptr.Deref(b.ParentRef.Namespace, "")),
 	)
 }
 
 func sameReference(a, b gatewayv1.ParentReference) bool {
-	return a.Name == b.Name && same(a.Group, b.Group) && same(a.Kind, b.Kind) && same(a.Namespace, b.Namespace) &&
-		same(a.Port, b.Port) && same(a.SectionName, b.SectionName)
-}
-
-func same[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
-
-func deref[T any](p *T) (value T) {
-	if p != nil {
-		value = *p
-	}
-	return value
+	return a.Name == b.Name && ptr.Equal(a.Group, b.Group) && ptr.Equal(a.Kind, b.Kind) && ptr.Equal(a.Namespace, b.Namespace) &&
+		ptr.Equal(a.Port, b.Port) && ptr.Equal(a.SectionName, b.SectionName)
 }
 
 func sameConditions(a, b []apis.Condition) bool {

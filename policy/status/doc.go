@@ -1,7 +1,6 @@
 // Package status writes the conditions of routes, EgressNetworks and rate
 // limits, which other parts of the policy controller wait for.
 //
-// What a status should be is a pure function of a snapshot (desired.go); the
-// writer (writer.go) compares it with what is stored and patches where they
-// differ, while it holds a Lease.
+// What a status should be is a view (desired.go, plan.go); the loop of package
+// reconcile patches where it is not what is stored (patch.go).
 package status

@@ -14,18 +14,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
@@ -55,6 +59,7 @@ func newCluster(t testing.TB) *cluster {
 // member is one control plane of the cluster.
 type member struct {
 	*Writer
+	graph    *view.Graph
 	registry *prometheus.Registry
 	log      *bytes.Buffer
 }
@@ -65,13 +70,19 @@ func (c *cluster) join(identity string) *member {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m := &member{registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	m := &member{graph: view.NewGraph(st), registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, c.patch(action.(clienttesting.PatchAction))
+		version, err := c.patch(action.(clienttesting.PatchAction))
+		if err != nil {
+			return true, nil, err
+		}
+		patched := &unstructured.Unstructured{}
+		patched.SetResourceVersion(version)
+		return true, patched, nil
 	})
 	m.Writer, err = New(Config{
-		State: st, Client: client, Kube: c.leases, Namespace: "linkerd", Identity: identity,
+		State: st, Graph: m.graph, Client: client, Kube: c.leases, Namespace: "linkerd", Identity: identity,
 		ClusterNetworks: linkerd.DefaultClusterNetworks, Registerer: m.registry,
 		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
@@ -166,10 +177,11 @@ func (c *cluster) remove(kind, namespace, name string) {
 	}
 }
 
-// patch is the API server's side of a merge patch of a status.
-func (c *cluster) patch(action clienttesting.PatchAction) error {
+// patch is the API server's side of a merge patch of a status. It returns the
+// version that the object has then.
+func (c *cluster) patch(action clienttesting.PatchAction) (string, error) {
 	if action.GetSubresource() != "status" || action.GetPatchType() != types.MergePatchType {
-		return fmt.Errorf("patch of %q as %s", action.GetSubresource(), action.GetPatchType())
+		return "", fmt.Errorf("patch of %q as %s", action.GetSubresource(), action.GetPatchType())
 	}
 	var body struct {
 		APIVersion, Kind string
@@ -177,11 +189,11 @@ func (c *cluster) patch(action clienttesting.PatchAction) error {
 		Status           map[string]any
 	}
 	if err := json.Unmarshal(action.GetPatch(), &body); err != nil {
-		return err
+		return "", err
 	}
 	if c.refuse != nil {
 		if err := c.refuse(action.GetName()); err != nil {
-			return err
+			return "", err
 		}
 	}
 	c.mu.Lock()
@@ -190,11 +202,11 @@ func (c *cluster) patch(action clienttesting.PatchAction) error {
 	resource := action.GetResource().GroupResource()
 	object, ok := c.objects[key]
 	if !ok {
-		return apierrors.NewNotFound(resource, action.GetName())
+		return "", apierrors.NewNotFound(resource, action.GetName())
 	}
 	meta := object["metadata"].(map[string]any)
 	if body.Metadata.ResourceVersion != meta["resourceVersion"] {
-		return apierrors.NewConflict(resource, action.GetName(), fmt.Errorf("version %s is not %v", body.Metadata.ResourceVersion, meta["resourceVersion"]))
+		return "", apierrors.NewConflict(resource, action.GetName(), fmt.Errorf("version %s is not %v", body.Metadata.ResourceVersion, meta["resourceVersion"]))
 	}
 	updated := maps.Clone(object)
 	updated["metadata"] = maps.Clone(meta)
@@ -205,11 +217,11 @@ func (c *cluster) patch(action clienttesting.PatchAction) error {
 	maps.Copy(merged, body.Status)
 	updated["status"] = merged
 	if c.hold != nil && c.hold() {
-		return nil
+		return fmt.Sprint(c.version + 1), nil
 	}
 	c.patches = append(c.patches, body.Kind+"/"+action.GetName())
 	c.store(updated)
-	return nil
+	return fmt.Sprint(c.version), nil
 }
 
 // patched returns how many patches there have been.
@@ -224,12 +236,12 @@ func (c *cluster) patched() int {
 func (m *member) settle(c *cluster) {
 	c.t.Helper()
 	for range 5 {
-		patches := m.due()
-		if len(patches) == 0 {
+		due := m.due()
+		if len(due) == 0 {
 			return
 		}
-		for _, p := range patches {
-			if err := m.send(c.t.Context(), p); err != nil {
+		for key, p := range due {
+			if _, err := m.send(c.t.Context(), key, p); err != nil {
 				c.t.Fatal(err)
 			}
 		}
@@ -237,16 +249,20 @@ func (m *member) settle(c *cluster) {
 	c.t.Fatal("the status does not settle")
 }
 
-// due returns the patches that are to be sent now.
-func (m *member) due() []*patch {
-	r := m.config.State.Snapshot().Reader()
-	var patches []*patch
-	m.index.all(r, func(obj object) {
-		if p, differs := m.patch(r, obj, metav1.Unix(0, 0)); differs {
-			patches = append(patches, p)
+// due returns what is to be written now, computed anew.
+func (m *member) due() map[reconcile.Key]plan {
+	snapshot := m.config.State.Snapshot()
+	due := map[reconcile.Key]plan{}
+	for _, kind := range m.index.kinds() {
+		for key := range snapshot.Keys(kind) {
+			namespace, name, _ := strings.Cut(key, "/")
+			key := reconcile.Key{Kind: kind, Namespace: namespace, Name: name}
+			if p := m.plan(&view.Reader{Reader: snapshot.Reader()}, key, nil); !p.Empty() {
+				due[key] = p
+			}
 		}
-	})
-	return patches
+	}
+	return due
 }
 
 // status is the summary of an object's status, a line per entry.
@@ -277,7 +293,7 @@ func statusText(text []byte) string {
 	}
 	var lines []string
 	for _, p := range s.Parents {
-		ref := fmt.Sprintf("%s/%s/%s/%s", deref(p.ParentRef.Group), deref(p.ParentRef.Kind), deref(p.ParentRef.Namespace), p.ParentRef.Name)
+		ref := fmt.Sprintf("%s/%s/%s/%s", ptr.Deref(p.ParentRef.Group, ""), ptr.Deref(p.ParentRef.Kind, ""), ptr.Deref(p.ParentRef.Namespace, ""), p.ParentRef.Name)
 		if p.ParentRef.Port != nil {
 			ref += fmt.Sprint(":", *p.ParentRef.Port)
 		}

@@ -40,102 +40,30 @@ type index struct {
 	// that one of an earlier rank has (policy-status 1.3).
 	routes     [][]*state.Kind[*route]
 	rateLimits *state.Kind[*rateLimit]
-	// ranks are the places in routes of the kinds, by name.
-	ranks map[string]int
 }
 
 func newIndex(st *state.State, f *former) *index {
-	ix := &index{
+	return &index{
 		routes: [][]*state.Kind[*route]{
-			{state.Derive(st, "status-grpcroute", state.GRPCRoutes, f.formGRPCRoute, byParent, byTarget)},
+			{state.Derive(st, "status-grpcroute", state.GRPCRoutes, f.formGRPCRoute, byParent)},
 			{
-				state.Derive(st, "status-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, byParent, byTarget),
-				state.Derive(st, "status-httproute", state.HTTPRoutes, f.formHTTPRoute, byParent, byTarget),
+				state.Derive(st, "status-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, byParent),
+				state.Derive(st, "status-httproute", state.HTTPRoutes, f.formHTTPRoute, byParent),
 			},
-			{state.Derive(st, "status-tlsroute", state.TLSRoutes, f.formTLSRoute, byParent, byTarget)},
-			{state.Derive(st, "status-tcproute", state.TCPRoutes, f.formTCPRoute, byParent, byTarget)},
+			{state.Derive(st, "status-tlsroute", state.TLSRoutes, f.formTLSRoute, byParent)},
+			{state.Derive(st, "status-tcproute", state.TCPRoutes, f.formTCPRoute, byParent)},
 		},
 		rateLimits: state.Derive(st, "status-ratelimit", state.HTTPLocalRateLimitPolicies, f.formRateLimit, byServer),
-		ranks:      map[string]int{},
 	}
-	for rank, kinds := range ix.routes {
-		for _, kind := range kinds {
-			ix.ranks[kind.Name] = rank
+}
+
+// kinds are those whose objects get a status.
+func (ix *index) kinds() []*state.KindInfo {
+	kinds := []*state.KindInfo{&state.EgressNetworks.KindInfo, &ix.rateLimits.KindInfo}
+	for _, rank := range ix.routes {
+		for _, kind := range rank {
+			kinds = append(kinds, &kind.KindInfo)
 		}
 	}
-	return ix
-}
-
-// object names an object that gets a status. Kind is the state's name for it.
-type object struct{ kind, namespace, name string }
-
-func objectOf[T state.Object](kind *state.Kind[T], obj metav1.Object) object {
-	return object{kind.Name, obj.GetNamespace(), obj.GetName()}
-}
-
-// all calls add for every object that gets a status.
-func (ix *index) all(r *state.Reader, add func(object)) {
-	for egress := range state.All(r, state.EgressNetworks) {
-		add(objectOf(state.EgressNetworks, egress))
-	}
-	for _, kinds := range ix.routes {
-		for _, kind := range kinds {
-			for route := range state.All(r, kind) {
-				add(objectOf(kind, route))
-			}
-		}
-	}
-	for limit := range state.All(r, ix.rateLimits) {
-		add(objectOf(ix.rateLimits, limit))
-	}
-}
-
-// affected calls add for every object whose status depends on what changed.
-// An object can come more than once.
-func (ix *index) affected(r *state.Reader, change state.Change, add func(object)) {
-	for version := range change.Versions() {
-		switch obj := version.(type) {
-		case *route:
-			add(object{change.Kind.Name, obj.GetNamespace(), obj.GetName()})
-			for _, p := range obj.parents {
-				for _, kinds := range ix.routes[ix.ranks[change.Kind.Name]+1:] {
-					ix.add(r, kinds, byParent, p.key(), add)
-				}
-			}
-		case *rateLimit:
-			ix.addLimits(r, target{serverKind, obj.GetNamespace(), obj.server}, add)
-		case *policyv1alpha1.EgressNetwork:
-			add(objectOf(state.EgressNetworks, obj))
-			ix.addReferring(r, target{egressNetworkKind, obj.Namespace, obj.Name}, add)
-		case metav1.Object:
-			switch change.Kind {
-			case &state.Services.KindInfo:
-				ix.addReferring(r, target{serviceKind, obj.GetNamespace(), obj.GetName()}, add)
-			case &state.Servers.KindInfo:
-				server := target{serverKind, obj.GetNamespace(), obj.GetName()}
-				ix.addReferring(r, server, add)
-				ix.addLimits(r, server, add)
-			}
-		}
-	}
-}
-
-func (ix *index) addReferring(r *state.Reader, t target, add func(object)) {
-	for _, kinds := range ix.routes {
-		ix.add(r, kinds, byTarget, t.key(), add)
-	}
-}
-
-func (ix *index) add(r *state.Reader, kinds []*state.Kind[*route], by state.Index[*route], key string, add func(object)) {
-	for _, kind := range kinds {
-		for route := range state.By(r, kind, by, key) {
-			add(objectOf(kind, route))
-		}
-	}
-}
-
-func (ix *index) addLimits(r *state.Reader, server target, add func(object)) {
-	for limit := range state.By(r, ix.rateLimits, byServer, server.key()) {
-		add(objectOf(ix.rateLimits, limit))
-	}
+	return kinds
 }

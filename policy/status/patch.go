@@ -1,12 +1,19 @@
 package status
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
 
-	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
-	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
-	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
 )
 
 // patch is a merge patch of an object's status subresource. Lists are replaced
@@ -14,8 +21,6 @@ import (
 // another controller adds in the meantime are not lost, the patch is refused
 // instead (B66).
 type patch struct {
-	kind *state.KindInfo
-
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
 	Metadata   patchMetadata `json:"metadata"`
@@ -28,80 +33,58 @@ type patchMetadata struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 }
 
-// The forms of status.
-type (
-	routeStatus struct {
-		Parents []gatewayv1.RouteParentStatus `json:"parents"`
+// write patches an object's status. An error is worth another attempt.
+func (w *Writer) write(ctx context.Context, key reconcile.Key, p plan) (reconcile.Written, error) {
+	w.metrics.enqueues.Inc()
+	w.metrics.dequeues.Inc()
+	version, err := w.send(ctx, key, p)
+	log := w.log.With("kind", key.Kind.GVK.Kind, "object", key.Namespace+"/"+key.Name)
+	switch {
+	case err == nil:
+		log.Info("status written")
+		return reconcile.Written{key.Name: version}, nil
+	case apierrors.IsInvalid(err):
+		// It would be refused again, however often it is sent: with the entries
+		// of other controllers there may be too many. Another status is tried.
+		log.Warn("status not written", "error", err)
+		return nil, nil
+	case ctx.Err() != nil:
+		w.metrics.drops.Inc()
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// A newer version is on its way here, or it is gone. If neither, its kind
+		// has no status for now.
+		log.Debug("status not written, will try again", "error", err)
+	default:
+		log.Log(ctx, slog.LevelWarn, "status not written, will try again", "error", err)
 	}
-	egressStatus struct {
-		Conditions []condition `json:"conditions"`
-	}
-	limitStatus struct {
-		Conditions []condition                    `json:"conditions"`
-		TargetRef  policyv1alpha1.StatusTargetRef `json:"targetRef"`
-	}
-)
-
-// condition is an apis.Condition as it is written (policy-status 1): its
-// message is there even if empty. A condition of somebody else that has no time
-// gets none, as null would be refused.
-type condition struct {
-	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitzero"`
-	Status             metav1.ConditionStatus `json:"status,omitempty"`
-	Type               string                 `json:"type,omitempty"`
-	Reason             string                 `json:"reason,omitempty"`
-	Message            string                 `json:"message"`
+	return nil, err
 }
 
-func written(conditions []apis.Condition) []condition {
-	out := make([]condition, len(conditions))
-	for i, c := range conditions {
-		out[i] = condition(c)
+// send patches, counts what comes of it, and returns the version that the object has then.
+func (w *Writer) send(ctx context.Context, key reconcile.Key, p plan) (version string, err error) {
+	body, err := json.Marshal(patch{
+		APIVersion: key.Kind.GVK.GroupVersion().String(),
+		Kind:       key.Kind.GVK.Kind,
+		Metadata:   patchMetadata{key.Namespace, key.Name, p.version},
+		Status:     p.status.at(metav1.Now()),
+	})
+	if err != nil {
+		return "", fmt.Errorf("encode status of %s: %w", key, err)
 	}
-	return out
-}
-
-func newPatch(kind *state.KindInfo, obj metav1.Object, status any) *patch {
-	return &patch{
-		kind:       kind,
-		APIVersion: kind.GVK.GroupVersion().String(),
-		Kind:       kind.GVK.Kind,
-		Metadata:   patchMetadata{obj.GetNamespace(), obj.GetName(), obj.GetResourceVersion()},
-		Status:     status,
+	ctx, cancel := context.WithTimeout(ctx, w.config.PatchTimeout)
+	defer cancel()
+	start := time.Now()
+	patched, err := w.config.Client.Resource(key.Kind.GVR).Namespace(key.Namespace).Patch(ctx, key.Name,
+		types.MergePatchType, body, metav1.PatchOptions{FieldManager: linkerd.PolicyControllerName}, "status")
+	if errors.Is(err, context.DeadlineExceeded) {
+		w.metrics.timeouts.Inc()
+		return "", err
 	}
-}
-
-// patch returns what makes an object's status what it should be, decided at
-// now. It returns false if that is what it is, or if there is no such object.
-func (w *Writer) patch(r *state.Reader, obj object, now metav1.Time) (*patch, bool) {
-	switch obj.kind {
-	case state.EgressNetworks.Name:
-		egress, ok := state.Get(r, state.EgressNetworks, obj.namespace, obj.name)
-		if !ok {
-			return nil, false
-		}
-		conditions, differs := egressConditions(egress, w.clusterNetworks, now)
-		return newPatch(&state.EgressNetworks.KindInfo, egress, egressStatus{written(conditions)}), differs
-	case w.index.rateLimits.Name:
-		limit, ok := state.Get(r, w.index.rateLimits, obj.namespace, obj.name)
-		if !ok {
-			return nil, false
-		}
-		conditions, differs := w.index.limitConditions(r, limit, now)
-		ref := policyv1alpha1.StatusTargetRef{Group: apis.Group, Kind: string(serverKind), Name: limit.server}
-		return newPatch(&w.index.rateLimits.KindInfo, limit, limitStatus{written(conditions), ref}), differs
+	w.metrics.duration.Observe(time.Since(start).Seconds())
+	if err != nil {
+		w.metrics.errors.Inc()
+		return "", err
 	}
-	rank := w.index.ranks[obj.kind]
-	for _, kind := range w.index.routes[rank] {
-		if kind.Name != obj.kind {
-			continue
-		}
-		route, ok := state.Get(r, kind, obj.namespace, obj.name)
-		if !ok {
-			return nil, false
-		}
-		parents, differs := w.index.routeParents(r, rank, route, now)
-		return newPatch(&kind.KindInfo, route, routeStatus{parents}), differs
-	}
-	return nil, false
+	w.metrics.patches.Inc()
+	return patched.GetResourceVersion(), nil
 }

@@ -52,28 +52,14 @@ type route struct {
 	stored   []gatewayv1.RouteParentStatus
 }
 
-// Indexes of each kind of routes.
-var (
-	// byParent has the key of each parent.
-	byParent = state.NewIndex(0, "parent", func(r *route) []string {
-		keys := make([]string, len(r.parents))
-		for i, p := range r.parents {
-			keys[i] = p.key()
-		}
-		return keys
-	})
-	// byTarget has the key of each parent's and backend's target.
-	byTarget = state.NewIndex(1, "target", func(r *route) []string {
-		var keys []string
-		for _, p := range r.parents {
-			keys = append(keys, p.target.key())
-		}
-		for _, b := range r.backends {
-			keys = append(keys, b.key())
-		}
-		return keys
-	})
-)
+// byParent has the key of each parent.
+var byParent = state.NewIndex(0, "parent", func(r *route) []string {
+	keys := make([]string, len(r.parents))
+	for i, p := range r.parents {
+		keys[i] = p.key()
+	}
+	return keys
+})
 
 func (f *former) formPolicyHTTPRoute(source *policyv1beta3.HTTPRoute, _ *route) *route {
 	return f.form(source, source.Spec.CommonRouteSpec, httpBackends(source.Spec.Rules), source.Status.RouteStatus)

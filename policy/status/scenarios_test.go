@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -272,12 +273,14 @@ func TestConditionsAreWhole(t *testing.T) {
 			if len(due) != 1 {
 				t.Fatalf("%d patches", len(due))
 			}
-			got, err := json.Marshal(due[0].Status)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(row.want, string(got)); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
+			for _, p := range due {
+				got, err := json.Marshal(p.status.at(metav1.Unix(0, 0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(row.want, string(got)); diff != "" {
+					t.Errorf("status (-want +got):\n%s", diff)
+				}
 			}
 		})
 	}
@@ -338,8 +341,8 @@ func TestNoChangeIsNotWritten(t *testing.T) {
 				t.Errorf("writes: %v, want %v", got, row.writes)
 			}
 			m.settle(c)
-			if patches := m.due(); len(patches) > 0 {
-				t.Errorf("writes again: %+v", patches[0])
+			if due := m.due(); len(due) > 0 {
+				t.Errorf("writes again: %+v", due)
 			}
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,7 +20,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
-	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
@@ -29,8 +29,12 @@ import (
 func running(t *testing.T, m *member) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
+	done, idle := make(chan error, 1), make(chan struct{})
 	go func() { done <- m.Run(ctx) }()
+	go func() {
+		defer close(idle)
+		m.graph.Run(ctx)
+	}()
 	stopped := false
 	stop = func() {
 		if stopped {
@@ -41,6 +45,7 @@ func running(t *testing.T, m *member) (stop func()) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+		<-idle
 	}
 	t.Cleanup(stop)
 	return stop
@@ -135,7 +140,7 @@ func TestMetrics(t *testing.T) {
 				c.apply(adminServer, routeDoc("HTTPRoute", "r", toServer))
 				c.refuse = func(string) error { return row.refused }
 				stop := running(t, m)
-				time.Sleep(minRetry - time.Millisecond) // until just before the second attempt
+				time.Sleep(gather + minRetry - time.Millisecond) // until just before the second attempt
 				synctest.Wait()
 				row.want["patch_enqueues_total"], row.want["patch_dequeues_total"] = 1, 1
 				row.want["patch_drops_total"], row.want["patch_enqueue_overflows_total"] = 0, 0
@@ -218,7 +223,7 @@ func TestVersionIsPatchedOnce(t *testing.T) {
 		defer running(t, m)()
 		for range 3 {
 			c.apply(mySvc, adminServer)
-			time.Sleep(reconcilePeriod)
+			time.Sleep(10 * time.Second)
 			synctest.Wait()
 		}
 		if patches != 1 {
@@ -362,13 +367,13 @@ func TestLeaseThatCannotBePrepared(t *testing.T) {
 	}
 }
 
-// What a change affects is found: whatever is to be written after it is among
-// the objects that are looked at because of it.
-func TestAffectedObjectsAreFound(t *testing.T) {
+// Whatever is to be written after a change is known to the views that were held
+// before it.
+func TestPlansFollowChanges(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := newCluster(t)
 		m := c.join("lite")
-		sub := m.config.State.Subscribe()
+		held := map[reconcile.Key]*view.View[reconcile.Key, plan]{}
 		pick := func(label string, options ...string) string { return rapid.SampledFrom(options).Draw(rt, label) }
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			name := pick("name", "a", "b")
@@ -391,28 +396,31 @@ func TestAffectedObjectsAreFound(t *testing.T) {
 				}
 			}
 			for range 5 {
-				found := map[object]bool{}
-				r := m.config.State.Snapshot().Reader()
-				for _, change := range sub.Take() {
-					m.index.affected(r, change, func(obj object) { found[obj] = true })
+				m.graph.Flush()
+				due := m.due()
+				for key, p := range due {
+					if held[key] == nil {
+						held[key] = m.plans.Acquire(key)
+					}
+					if got := held[key].Current().Value; !samePlan(got, p) {
+						rt.Fatalf("the plan for %v is %+v, want %+v", key, got, p)
+					}
 				}
-				m.index.all(r, func(obj object) {
-					p, differs := m.patch(r, obj, metav1.Unix(0, 0))
-					if !differs {
-						return
-					}
-					if !found[obj] {
-						rt.Fatalf("%v is to be written but was not found", obj)
-					}
-					if err := m.send(t.Context(), p); err != nil && !apierrors.IsConflict(err) {
+				for key, p := range due {
+					if _, err := m.send(t.Context(), key, p); err != nil && !apierrors.IsConflict(err) {
 						rt.Fatal(err)
 					}
-				})
+				}
 			}
 			if due := m.due(); len(due) > 0 {
-				rt.Fatalf("the status does not settle: %+v", due[0])
+				rt.Fatalf("the status does not settle: %+v", due)
 			}
-			sub.Take()
+			m.graph.Flush()
+			for key, v := range held {
+				if p := v.Current().Value; !p.Empty() {
+					rt.Fatalf("the plan for %v is still %+v", key, p)
+				}
+			}
 		}
 	})
 }
@@ -429,7 +437,7 @@ func TestThousandRoutes(t *testing.T) {
 	last := time.Now()
 	eventually.Holds(t, 20*time.Second, "1000 routes have a status", func() bool { return c.patched() >= 1000 }, func() string { return fmt.Sprint(c.patched(), " have") })
 	t.Logf("status of 1000 routes written %v after the last apply, %d patches", time.Since(last), c.patched())
-	if slices.ContainsFunc(m.due(), func(p *patch) bool { return p.kind == &state.HTTPRoutes.KindInfo }) {
-		t.Error("more is due")
+	if due := m.due(); len(due) > 0 {
+		t.Errorf("more is due: %d", len(due))
 	}
 }

@@ -1,0 +1,3 @@
+// Package reconcile makes the cluster what views say it should be, while a
+// Lease is held.
+package reconcile
