@@ -174,6 +174,7 @@ func createChain(completed options.CompletedOptions, later *background) (*aggreg
 	if err != nil {
 		return nil, err
 	}
+	limitDials(config)
 	kube := config.KubeAPIs.ControlPlane.Generic
 	// They sleep first, ignore cancellation, and end the process when they do
 	// not succeed: see EnsureRoles and EnsurePriorities.
@@ -191,7 +192,7 @@ func createChain(completed options.CompletedOptions, later *background) (*aggreg
 	config.Aggregator.GenericConfig.OpenAPIConfig = nil
 	writes := &writeQueue{turns: make(chan struct{}, writesAtOnce()), patience: writePatience, longRunning: kube.LongRunningFunc}
 	quantities := newQuantityGuard(legacyscheme.Scheme, legacyscheme.Codecs, kube.MaxRequestBodyBytes, kube.LongRunningFunc)
-	inside(&config.Aggregator.GenericConfig.Config, quantities.before, writes.before, finishRequests(kube.LongRunningFunc), description.before)
+	inside(&config.Aggregator.GenericConfig.Config, refuseProcesses, quantities.before, writes.before, finishRequests(kube.LongRunningFunc), description.before)
 
 	configured, err := config.Complete()
 	if err != nil {
