@@ -3,11 +3,14 @@ package kubelet
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
 // Annotations on pods; the package comment says what they mean.
@@ -22,8 +25,12 @@ const (
 // from a pod's status.
 const StatusManual = "manual"
 
-// jobRunFor is how long a Job's pod runs unless it is annotated.
-const jobRunFor = time.Second
+const (
+	// defaultRunFor is how long a pod that finishes runs unless it is annotated.
+	defaultRunFor = time.Second
+	// helmHookAnnotation is on pods whose end Helm waits for, such as tests.
+	helmHookAnnotation = "helm.sh/hook"
+)
 
 // problem is why a pod cannot be what its object asks for. It becomes a
 // condition, and an event the first time.
@@ -64,10 +71,8 @@ func readWishes(pod *corev1.Pod) wishes {
 }
 
 func (w *wishes) readRunFor(pod *corev1.Pod) {
-	owner := metav1.GetControllerOf(pod)
-	ofJob := owner != nil && owner.Kind == "Job"
-	if ofJob {
-		w.runFor = jobRunFor
+	if finishes(pod) {
+		w.runFor = defaultRunFor
 	}
 	value, ok := pod.Annotations[RunForAnnotation]
 	if !ok {
@@ -82,6 +87,26 @@ func (w *wishes) readRunFor(pod *corev1.Pod) {
 	default:
 		w.runFor = duration
 	}
+}
+
+// finishes tells whether a pod would end by itself, had it a process (C13). Its
+// restartPolicy has to allow that; then the pods of Jobs and those that Helm
+// waits for do, and others unless they look like servers: a container has a port
+// or a probe. The proxy's do not count.
+func finishes(pod *corev1.Pod) bool {
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		return false
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" {
+		return true
+	}
+	if _, hook := pod.Annotations[helmHookAnnotation]; hook {
+		return true
+	}
+	return !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
+		return c.Name != linkerd.ProxyContainerName &&
+			(len(c.Ports) > 0 || c.ReadinessProbe != nil || c.LivenessProbe != nil || c.StartupProbe != nil)
+	})
 }
 
 func (w *wishes) note(reason, format string, args ...any) {

@@ -66,6 +66,19 @@ func TestAnnotations(t *testing.T) {
 		{"run-for of a lone pod", []func(*corev1.Pod){
 			func(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }, annotated(RunForAnnotation, "0s"),
 		}, "Succeeded 10.244.0.2 ready=False PodCompleted", ""},
+		{"C13 a lone pod that may end", []func(*corev1.Pod){never, withoutPorts}, "Succeeded 10.244.0.2 ready=False PodCompleted", ""},
+		{"C13 the same in the mesh", []func(*corev1.Pod){never, withoutPorts, func(pod *corev1.Pod) {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{
+				Name: "linkerd-proxy", Image: "proxy", Ports: []corev1.ContainerPort{{ContainerPort: 4143}}, LivenessProbe: probe,
+			})
+		}}, "Succeeded 10.244.0.2 ready=False PodCompleted", ""},
+		{"C13 a server that may end", []func(*corev1.Pod){never}, "Running 10.244.0.2 ready=True ", ""},
+		{"C13 a server by its probe", []func(*corev1.Pod){never, withoutPorts, func(pod *corev1.Pod) {
+			pod.Spec.Containers[0].ReadinessProbe = probe
+		}}, "Running 10.244.0.2 ready=True ", ""},
+		{"C13 a test of Helm", []func(*corev1.Pod){never, annotated("helm.sh/hook", "test")}, "Succeeded 10.244.0.2 ready=False PodCompleted", ""},
+		{"C13 a pod that must not end", []func(*corev1.Pod){withoutPorts, annotated("helm.sh/hook", "test")}, "Running 10.244.0.2 ready=True ", ""},
+		{"C13 a lone pod with run-for", []func(*corev1.Pod){never, withoutPorts, annotated(RunForAnnotation, "1h")}, "Running 10.244.0.2 ready=True ", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,6 +97,12 @@ func TestAnnotations(t *testing.T) {
 		})
 	}
 }
+
+var probe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"true"}}}}
+
+func never(pod *corev1.Pod) { pod.Spec.RestartPolicy = corev1.RestartPolicyNever }
+
+func withoutPorts(pod *corev1.Pod) { pod.Spec.Containers[0].Ports = nil }
 
 func TestAnnotationsAreFollowed(t *testing.T) {
 	a := newAPI(t)

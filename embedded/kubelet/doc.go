@@ -50,8 +50,10 @@
 //	    one that `ip addr add 10.255.255.1/32 dev lo` made.
 //	lite.linkerd.io/run-for: DURATION
 //	    A pod with restartPolicy Never or OnFailure succeeds this long (Go
-//	    syntax) after it became Running. Default for pods of Jobs: 1s; without
-//	    the annotation all others run until they are deleted.
+//	    syntax) after it became Running. Without the annotation it is 1s for
+//	    pods of Jobs, for those that Helm waits for (annotation helm.sh/hook),
+//	    and for those that do not look like a server, as no container besides
+//	    the proxy has a port or a probe. All others run until they are deleted.
 //
 // All are read again whenever the pod changes, so they may be set and
 // removed at any time.
