@@ -37,7 +37,7 @@ func TestQuantitiesAreBounded(t *testing.T) {
 			i.Verb, i.Resource, i.Subresource = "update", "persistentvolumeclaims", "status"
 		}, "allocatedResources[cpu]"},
 		{"another kind than the resource's", "application/json", limit, func(i *apirequest.RequestInfo) { i.Resource = "services" }, "limits[cpu]"},
-		{"apps", "application/json", `{"spec":{"template":` + limit + `}}`, func(i *apirequest.RequestInfo) { i.APIGroup, i.Resource = "apps", "deployments" }, `Deployment \"web\" is invalid`},
+		{"apps", "application/json", `{"spec":{"template":` + limit + `}}`, func(i *apirequest.RequestInfo) { i.APIGroup, i.Resource = "apps", "deployments" }, `Deployment.apps \"web\" is invalid`},
 
 		{"a custom resource", "application/json", `{"apiVersion":"example.com/v1","kind":"Pod","spec":{"overhead":{"cpu":"1e1000000000"}}}`, func(i *apirequest.RequestInfo) {
 			i.APIGroup, i.APIVersion = "example.com", "v1"

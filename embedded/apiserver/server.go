@@ -87,9 +87,7 @@ var building sync.Mutex
 // are still running then (see WaitHooks).
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	defer s.listener.closeConnections()
-	later := newBackground(context.WithoutCancel(ctx))
-	defer later.stop()
-	chain, err := s.build(ctx, later)
+	chain, err := s.build(ctx)
 	if err != nil {
 		s.listener.Close()
 		return fmt.Errorf("setting up the API server: %w", err)
@@ -150,9 +148,19 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	return errors.Join(failure, <-ended)
 }
 
-func (s *Server) build(ctx context.Context, later *background) (*aggregatorapiserver.APIAggregator, error) {
+func (s *Server) build(ctx context.Context) (*aggregatorapiserver.APIAggregator, error) {
 	building.Lock()
 	defer building.Unlock()
+	completed, err := s.complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return createChain(completed)
+}
+
+// complete turns features off, which is for the whole process, and returns the
+// options.
+func (s *Server) complete(ctx context.Context) (options.CompletedOptions, error) {
 	off := map[string]bool{}
 	for _, gate := range gatesOff {
 		if utilfeature.DefaultFeatureGate.Enabled(gate) {
@@ -160,31 +168,24 @@ func (s *Server) build(ctx context.Context, later *background) (*aggregatorapise
 		}
 	}
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(off); err != nil {
-		return nil, err
+		return options.CompletedOptions{}, err
 	}
-	completed, err := s.options(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return createChain(completed, later)
+	return s.options(ctx)
 }
 
-func createChain(completed options.CompletedOptions, later *background) (*aggregatorapiserver.APIAggregator, error) {
-	config, err := app.NewConfig(completed)
+func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAggregator, error) {
+	config, err := newConfig(completed)
 	if err != nil {
 		return nil, err
 	}
 	limitDials(config)
 	kube := config.KubeAPIs.ControlPlane.Generic
-	// They sleep first, ignore cancellation, and end the process when they do
-	// not succeed: see EnsureRoles and EnsurePriorities.
-	kube.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
-	kube.EffectiveVersion = reportedVersion{kube.EffectiveVersion}
-	config.ApiExtensions.GenericConfig.EffectiveVersion = kube.EffectiveVersion
-	config.Aggregator.GenericConfig.EffectiveVersion = kube.EffectiveVersion
-
+	builtin, err := openDescriptions(descriptionsZip)
+	if err != nil {
+		return nil, err
+	}
 	description := &openAPI{
-		v2: kube.OpenAPIConfig, v3: kube.OpenAPIV3Config, run: later.run,
+		builtin:  builtin,
 		policies: config.Aggregator.GenericConfig.SharedInformerFactory.Admissionregistration().V1().MutatingAdmissionPolicies().Lister(),
 	}
 	kube.SkipOpenAPIInstallation = true
@@ -202,14 +203,29 @@ func createChain(completed options.CompletedOptions, later *background) (*aggreg
 	if err != nil {
 		return nil, err
 	}
-	if err := description.describe(chain.GenericAPIServer); err != nil {
+	if description.custom, err = listDefinitions(chain.GenericAPIServer.LoopbackClientConfig); err != nil {
 		return nil, err
 	}
 	chain.GenericAPIServer.ShutdownTimeout = connectionGrace
-	// Only what installs a group reads the definitions; they are made anew when
-	// they are asked for.
+	// Only what installs a group reads the definitions.
 	kube.OpenAPIV3Config.Definitions = nil
 	return chain, nil
+}
+
+// newConfig is the configuration of the servers of the chain.
+func newConfig(completed options.CompletedOptions) (*app.Config, error) {
+	config, err := app.NewConfig(completed)
+	if err != nil {
+		return nil, err
+	}
+	kube := config.KubeAPIs.ControlPlane.Generic
+	// They sleep first, ignore cancellation, and end the process when they do
+	// not succeed: see EnsureRoles and EnsurePriorities.
+	kube.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
+	kube.EffectiveVersion = reportedVersion{kube.EffectiveVersion}
+	config.ApiExtensions.GenericConfig.EffectiveVersion = kube.EffectiveVersion
+	config.Aggregator.GenericConfig.EffectiveVersion = kube.EffectiveVersion
+	return config, nil
 }
 
 // inside puts handlers between what the server does with every request, such as
