@@ -12,6 +12,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 // ReviewFunc decides on one request. It is called by many goroutines at once, need not set the UID, and returns nil to
@@ -104,8 +106,20 @@ func respond(ctx context.Context, review ReviewFunc, request *admissionv1.Admiss
 			response = Allow()
 		}
 		response.UID = request.UID
+		show(response)
 	}()
 	return review(ctx, request)
+}
+
+// show makes what an answer says safe for the terminals on which it ends: it
+// repeats names and values of objects, which hold whatever their writer wants.
+func show(response *admissionv1.AdmissionResponse) {
+	if response.Result != nil {
+		response.Result.Message = printable.Lines(response.Result.Message)
+	}
+	for i, warning := range response.Warnings {
+		response.Warnings[i] = printable.Text(warning)
+	}
 }
 
 // Allow is an answer that allows.

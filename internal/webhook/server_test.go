@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
@@ -73,6 +74,11 @@ func reviewName(_ context.Context, request *admissionv1.AdmissionRequest) *admis
 	switch request.Name {
 	case "good":
 		return Allow("careful")
+	case "hostile":
+		return &admissionv1.AdmissionResponse{
+			Warnings: []string{"title \x1b]0;x\a\nforged line"},
+			Result:   &metav1.Status{Message: "first\n\tsecond \x1b[2J\u202e"},
+		}
 	case "panic":
 		panic("on purpose")
 	case "nothing":
@@ -107,6 +113,10 @@ func TestServer(t *testing.T) {
 		{"A03 v1beta1", "POST", "/controller", strings.Replace(good, "k8s.io/v1", "k8s.io/v1beta1", 1), 200, `"apiVersion":"admission.k8s.io/v1beta1"|"response":{"uid":"u-1","allowed":true`, ""},
 		{"any method", "PUT", "/controller", good, 200, `"allowed":true`, ""},
 		{"denied", "POST", "/controller", strings.Replace(good, "good", "bad", 1), 200, `"response":{"uid":"u-1","allowed":false|name: bad is not good`, ""},
+		{
+			"F8 no control characters", "POST", "/controller", strings.Replace(good, "good", "hostile", 1), 200,
+			`"message":"first\n\tsecond \\x1b[2J\\u202e"|"warnings":["title \\x1b]0;x\\a\\nforged line"]`, "",
+		},
 		{"B38 nil answer", "POST", "/controller", strings.Replace(good, "good", "nothing", 1), 200, `"response":{"uid":"u-1","allowed":true`, ""},
 		{"B38 B39 panic", "POST", "/controller", strings.Replace(good, "good", "panic", 1), 200, `"response":{"uid":"u-1","allowed":false|internal error: on purpose`, ""},
 		{"B38 cut off", "POST", "/controller", good[:200], 400, `"uid":"u-1","allowed":false`, ""},
@@ -139,7 +149,7 @@ func TestServer(t *testing.T) {
 			}
 		})
 	}
-	for name, want := range map[string]float64{"allowed": 4, "denied": 2, "invalid": 8} {
+	for name, want := range map[string]float64{"allowed": 4, "denied": 3, "invalid": 8} {
 		if got := testutil.ToFloat64(server.metrics.reviews.WithLabelValues("controller", name)); got != want {
 			t.Errorf("%v %s reviews, want %v", got, name, want)
 		}
