@@ -217,12 +217,16 @@ func (i *Cluster) parts() ([]lifecycle.Part, error) {
 		return nil, err
 	}
 	if o.has(PartControllers) {
+		caFile, caKeyFile := keys.CAFiles()
 		add("controllers", controllers.New(controllers.Config{
-			Client:        client,
-			RootCA:        keys.CA(),
-			WithoutGC:     !o.has(PartGC),
-			WithEndpoints: !o.ControlPlane.EnableEndpointSlices,
-			Log:           i.log.With("part", "controllers"),
+			Client:          client,
+			RootCA:          keys.CA(),
+			CAFile:          caFile,
+			CAKeyFile:       caKeyFile,
+			AccountsKeyFile: keys.AccountsKeyFile(),
+			WithoutGC:       !o.has(PartGC),
+			Problems:        i.problems,
+			Log:             i.log.With("part", "controllers"),
 		}).Run, "apiserver")
 	}
 	if o.has(PartKubelet) {

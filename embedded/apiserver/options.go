@@ -44,7 +44,6 @@ var pluginsOff = []string{
 	"RuntimeClass",                 // node.k8s.io
 	"TaintNodesByCondition",        // a taint that the node lifecycle controller removes
 	"StorageObjectInUseProtection", // a finalizer that the volume protection controllers remove
-	"ResourceQuota",                // refuses until the quota controller has counted
 	"PodGroupProtection",           // scheduling.k8s.io alpha
 	"NodeDeclaredFeatureValidator",
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/restmapper"
 	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
@@ -52,8 +50,7 @@ func newGarbageCollector(ctx context.Context, t *tools) (func(context.Context), 
 	for _, resource := range notCollected {
 		ignored[resource] = struct{}{}
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(t.client.Discovery()))
-	c, err := garbagecollector.NewGarbageCollector(ctx, t.client, t.metadata, mapper, ignored, informerfactory.NewInformerFactory(t.factory, t.metaKinds), t.started)
+	c, err := garbagecollector.NewGarbageCollector(ctx, t.client, t.metadata, t.mapper, ignored, informerfactory.NewInformerFactory(t.factory, t.metaKinds), t.started)
 	if err != nil {
 		return nil, err
 	}

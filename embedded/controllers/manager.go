@@ -2,19 +2,23 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"time"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // workers is how many objects of a kind a controller looks after at once.
@@ -27,11 +31,15 @@ type Config struct {
 	// RootCA is the certificate bundle that is put into each namespace for
 	// clients of the API server, PEM.
 	RootCA []byte
+	// CAFile and CAKeyFile are the CA that signs certificates for clients of the API server.
+	CAFile, CAKeyFile string
+	// AccountsKeyFile has the key that signs service account tokens.
+	AccountsKeyFile string
 	// WithoutGC leaves out the garbage collector: objects then outlive their owners.
 	WithoutGC bool
-	// WithEndpoints also writes Endpoints, for who does not read EndpointSlices.
-	WithEndpoints bool
-	Log           *slog.Logger
+	// Problems gets kinds in use of which nothing is made here; it may be nil.
+	Problems *problems.Table
+	Log      *slog.Logger
 }
 
 // Manager runs the controllers. They share one informer for each kind.
@@ -47,41 +55,46 @@ func New(config Config) *Manager {
 	return &Manager{config: config}
 }
 
-// tools are what controllers are made of.
-type tools struct {
-	client    kubernetes.Interface
-	metadata  metadata.Interface
-	factory   informers.SharedInformerFactory
-	metaKinds metadatainformer.SharedInformerFactory
-	started   chan struct{}
-}
-
 // constructor makes one controller and returns what runs it until its context ends.
 type constructor struct {
 	name string
 	make func(ctx context.Context, t *tools) (func(context.Context), error)
+	// of is the kind without which the controller has nothing to do: it is made
+	// when the first object appears. The zero kind is for one that is made at once.
+	of schema.GroupVersionResource
+	// concerns limits these objects; nil is all.
+	concerns func(object any) bool
 }
 
+// constructors are the controllers of kube-controller-manager that run here;
+// docs/controllers.md has all of them, with what becomes of the others.
 func (m *Manager) constructors() []constructor {
+	apps, batch := appsv1.SchemeGroupVersion.WithResource, batchv1.SchemeGroupVersion.WithResource
+	core := corev1.SchemeGroupVersion.WithResource
 	list := []constructor{
-		{"serviceaccount", newServiceAccounts},
-		{"root-ca-publisher", m.newRootCA},
-		{"endpointslice", newEndpointSlices},
-		{"endpointslicemirroring", newEndpointSliceMirroring},
-		{"deployment", newDeployments},
-		{"replicaset", newReplicaSets},
-		{"statefulset", newStatefulSets},
-		{"daemonset", newDaemonSets},
-		{"job", newJobs},
-		{"cronjob", newCronJobs},
-		{"clusterrole-aggregation", newRoleAggregation},
-		{"namespace", newNamespaces},
-	}
-	if m.config.WithEndpoints {
-		list = append(list, constructor{"endpoints", newEndpoints})
+		{name: "serviceaccount", make: newServiceAccounts},
+		{name: "root-ca-publisher", make: m.newRootCA},
+		{name: "endpoints", make: newEndpoints},
+		{name: "endpointslice", make: newEndpointSlices},
+		{name: "endpointslicemirroring", make: newEndpointSliceMirroring},
+		{name: "deployment", make: newDeployments},
+		{name: "replicaset", make: newReplicaSets},
+		{name: "job", make: newJobs},
+		{name: "clusterrole-aggregation", make: newRoleAggregation},
+		{name: "namespace", make: newNamespaces},
+		{name: "statefulset", make: newStatefulSets, of: apps("statefulsets")},
+		{name: "daemonset", make: newDaemonSets, of: apps("daemonsets")},
+		{name: "cronjob", make: newCronJobs, of: batch("cronjobs")},
+		{name: "replicationcontroller", make: newReplicationControllers, of: core("replicationcontrollers")},
+		{name: "ttl-after-finished", make: newTTLAfterFinished, of: batch("jobs"), concerns: hasTTL},
+		{name: "serviceaccount-token", make: m.newTokens, of: core("secrets"), concerns: isTokenSecret},
+		{name: "resourcequota", make: newQuota, of: core("resourcequotas")},
+		{name: "disruption", make: newDisruption, of: policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets")},
+		{name: "horizontal-pod-autoscaler", make: newAutoscaling, of: autoscalingv2.SchemeGroupVersion.WithResource("horizontalpodautoscalers")},
+		{name: "certificatesigningrequest", make: m.newCertificates, of: certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests")},
 	}
 	if !m.config.WithoutGC {
-		list = append(list, constructor{"garbage-collector", newGarbageCollector})
+		list = append(list, constructor{name: "garbage-collector", make: newGarbageCollector})
 	}
 	return list
 }
@@ -94,18 +107,11 @@ func (m *Manager) Run(ctx context.Context, ready func()) error {
 		return fmt.Errorf("controllers: %w", err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, c := range m.constructors() {
-		run, err := c.make(ctx, t)
-		if err != nil {
-			return fmt.Errorf("controllers: %s: %w", c.name, err)
-		}
-		group.Go(func() error {
-			run(ctx)
-			if ctx.Err() == nil {
-				return fmt.Errorf("controllers: %s ended by itself", c.name)
-			}
-			return nil
-		})
+	if err := m.start(ctx, t, m.constructors(), group.Go); err != nil {
+		return err
+	}
+	if err := m.notice(t); err != nil {
+		return fmt.Errorf("controllers: %w", err)
 	}
 	t.factory.StartWithContext(ctx)
 	close(t.started)
@@ -122,39 +128,73 @@ func (m *Manager) Run(ctx context.Context, ready func()) error {
 	return err
 }
 
-func newTools(config *rest.Config) (*tools, error) {
-	config = rest.CopyConfig(config)
-	http, err := rest.HTTPClientFor(config)
+// start gives what runs the controllers to run, by which each has a goroutine.
+func (m *Manager) start(ctx context.Context, t *tools, list []constructor, run func(func() error)) error {
+	for _, c := range list {
+		prepare := m.begin
+		if c.of != (schema.GroupVersionResource{}) {
+			prepare = m.await
+		}
+		prepared, err := prepare(ctx, t, c)
+		if err != nil {
+			return fmt.Errorf("controllers: %s: %w", c.name, err)
+		}
+		run(func() error {
+			if err := prepared(ctx); err != nil {
+				return fmt.Errorf("controllers: %s: %w", c.name, err)
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// begin makes a controller and returns what runs it.
+func (m *Manager) begin(ctx context.Context, t *tools, c constructor) (func(context.Context) error, error) {
+	run, err := c.make(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	t := &tools{started: make(chan struct{})}
-	if t.metadata, err = metadata.NewForConfigAndClient(config, http); err != nil {
-		return nil, err
-	}
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	if t.client, err = kubernetes.NewForConfigAndClient(config, http); err != nil {
-		return nil, err
-	}
-	// No periodic resync: nothing here loses events.
-	const resync = 0
-	t.factory = informers.NewSharedInformerFactoryWithOptions(t.client, resync, informers.WithTransform(trim))
-	t.metaKinds = metadatainformer.NewSharedInformerFactoryWithOptions(t.metadata, resync, metadatainformer.WithTransform(trim))
-	return t, nil
+	return func(ctx context.Context) error {
+		run(ctx)
+		if ctx.Err() == nil {
+			return errors.New("ended by itself")
+		}
+		return nil
+	}, nil
 }
 
-// trim drops what no controller reads. The server keeps it when a controller
-// writes such an object back.
-func trim(object any) (any, error) {
-	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		return unknown, nil
+// await returns what makes and runs a controller once there is an object for it.
+func (m *Manager) await(_ context.Context, t *tools, c constructor) (func(context.Context) error, error) {
+	informer, err := t.factory.ForResource(c.of)
+	if err != nil {
+		return nil, err
 	}
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
+	appeared := make(chan struct{})
+	var once sync.Once
+	look := func(object any) {
+		if c.concerns == nil || c.concerns(object) {
+			once.Do(func() { close(appeared) })
+		}
 	}
-	return object, nil
+	handle, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, object any) { look(object) }})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		select {
+		case <-appeared:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := informer.Informer().RemoveEventHandler(handle); err != nil {
+			return err
+		}
+		run, err := m.begin(ctx, t, c)
+		if err != nil {
+			return err
+		}
+		t.factory.StartWithContext(ctx) // the informers that only this controller uses
+		return run(ctx)
+	}, nil
 }
-
-// endpointBatch is how long changes of endpoints are collected; 0 writes at once.
-const endpointBatch time.Duration = 0

@@ -27,6 +27,7 @@ func newEndpointSliceMirroring(ctx context.Context, t *tools) (func(context.Cont
 	return withWorkers(c.Run), nil
 }
 
+// newEndpoints writes the Endpoints of Services, for clients that do not read EndpointSlices yet.
 func newEndpoints(ctx context.Context, t *tools) (func(context.Context), error) {
 	core := t.factory.Core().V1()
 	c := endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), t.client, endpointBatch)

@@ -4,13 +4,16 @@ import (
 	"context"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
 	"k8s.io/kubernetes/pkg/controller/deployment"
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
+	"k8s.io/kubernetes/pkg/controller/replication"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
 )
 
 // withWorkers adapts the controllers' own Run.
@@ -29,6 +32,12 @@ func newDeployments(ctx context.Context, t *tools) (func(context.Context), error
 
 func newReplicaSets(ctx context.Context, t *tools) (func(context.Context), error) {
 	c := replicaset.NewReplicaSetController(ctx, t.factory.Apps().V1().ReplicaSets(), t.factory.Core().V1().Pods(), t.client, replicaset.BurstReplicas)
+	return withWorkers(c.Run), nil
+}
+
+func newReplicationControllers(ctx context.Context, t *tools) (func(context.Context), error) {
+	core := t.factory.Core().V1()
+	c := replication.NewReplicationManager(ctx, core.Pods(), core.ReplicationControllers(), t.client, replication.BurstReplicas)
 	return withWorkers(c.Run), nil
 }
 
@@ -63,4 +72,15 @@ func newCronJobs(ctx context.Context, t *tools) (func(context.Context), error) {
 		return nil, err
 	}
 	return withWorkers(c.Run), nil
+}
+
+// newTTLAfterFinished deletes Jobs that say for how long they are kept.
+func newTTLAfterFinished(ctx context.Context, t *tools) (func(context.Context), error) {
+	c := ttlafterfinished.New(ctx, t.factory.Batch().V1().Jobs(), t.client)
+	return withWorkers(c.Run), nil
+}
+
+func hasTTL(object any) bool {
+	job, ok := object.(*batchv1.Job)
+	return ok && job.Spec.TTLSecondsAfterFinished != nil
 }

@@ -156,9 +156,12 @@ const (
 // linkerd-lite, with the part's name.
 func DefaultStatusOwners() map[schema.GroupKind]string {
 	owners := map[schema.GroupKind]string{
-		namespaceKind:           StatusByNamespaceController,
-		crdKind:                 "the API server",
-		{Kind: "ResourceQuota"}: "the API server",
+		namespaceKind:                   StatusByNamespaceController,
+		crdKind:                         "the API server",
+		{Kind: "ReplicationController"}: StatusByController,
+		{Kind: "ResourceQuota"}:         StatusByController,
+		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:        StatusByController,
+		{Group: "policy", Kind: "PodDisruptionBudget"}:                 StatusByController,
 		{Group: "apiregistration.k8s.io", Kind: "APIService"}:          "the API server",
 		{Group: "policy.linkerd.io", Kind: "HTTPRoute"}:                StatusByPolicyWriter,
 		{Group: "policy.linkerd.io", Kind: "EgressNetwork"}:            StatusByPolicyWriter,
