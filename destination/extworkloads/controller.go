@@ -76,13 +76,11 @@ func New(config Config) (*Controller, error) {
 		Patience: echoTimeout,
 		Backoff:  workqueue.DefaultTypedControllerRateLimiter[reconcile.Key],
 		Retries:  maxRetries,
-		GaveUp: func(key reconcile.Key, err error) {
-			config.Log.Error("slices of a Service cannot be written", "service", key.Namespace+"/"+key.Name, "error", err)
-			metrics.drops.WithLabelValues(queueName).Inc()
-		},
-		Left:    func(int) {},
-		Queue:   queueName,
-		Metrics: metrics,
+		GaveUp:   func(reconcile.Key) { metrics.drops.WithLabelValues(queueName).Inc() },
+		Source:   "workloads",
+		Left:     func(int) {},
+		Queue:    queueName,
+		Metrics:  metrics,
 	})
 	return c, nil
 }
@@ -122,9 +120,5 @@ func (c *Controller) write(ctx context.Context, key reconcile.Key, plan basedPla
 		}
 		written[slice.Name] = ""
 	}
-	err := errors.Join(errs...)
-	if err != nil && ctx.Err() == nil {
-		c.config.Log.Debug("slices of a Service not written", "service", key.Namespace+"/"+key.Name, "error", err)
-	}
-	return written, err
+	return written, errors.Join(errs...)
 }

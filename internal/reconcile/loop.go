@@ -35,6 +35,14 @@ type Plan interface {
 // Written has the resourceVersions of what was written by name, "" for what was deleted.
 type Written map[string]string
 
+// Refused is an error that the same plan would meet again.
+type Refused struct{ Err error }
+
+func (r *Refused) Error() string { return r.Err.Error() }
+
+// Unwrap returns the error itself.
+func (r *Refused) Unwrap() error { return r.Err }
+
 // Config is what a Loop needs.
 type Config[P Plan] struct {
 	State *state.State
@@ -43,7 +51,7 @@ type Config[P Plan] struct {
 	Plans *view.Set[Key, P]
 	Kinds []*state.KindInfo
 	// Write carries out a plan. It returns what was written, also if some of it
-	// failed; after an error it is called again.
+	// failed. After an error it is called again, unless the error is Refused.
 	Write func(ctx context.Context, key Key, plan P) (Written, error)
 	Lease lease.Config
 	// Workers is how many plans are carried out at once.
@@ -59,7 +67,9 @@ type Config[P Plan] struct {
 	// Retries is how often Write is called again after an error; 0 is without end.
 	Retries int
 	// GaveUp is called after the last attempt; nil if there is no last one.
-	GaveUp func(Key, error)
+	GaveUp func(Key)
+	// Source is under which name objects that cannot be written are told of as problems of State.
+	Source string
 	// Left is called at the end of a term with the number of objects that waited.
 	Left func(int)
 	// Queue names the queue in Metrics, which may be nil.

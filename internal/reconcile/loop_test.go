@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -221,7 +222,7 @@ func TestFailuresAreRetried(t *testing.T) {
 		var gaveUp []reconcile.Key
 		defer w.run(func(c *reconcile.Config[plan]) {
 			c.Retries = 2
-			c.GaveUp = func(key reconcile.Key, _ error) { gaveUp = append(gaveUp, key) }
+			c.GaveUp = func(key reconcile.Key) { gaveUp = append(gaveUp, key) }
 		})()
 		w.wrote("1")
 		time.Sleep(time.Second)
@@ -240,6 +241,75 @@ func TestFailuresAreRetried(t *testing.T) {
 		w.mu.Unlock()
 		time.Sleep(time.Second)
 		w.wrote("1", "1", "1", "2", "2")
+	})
+}
+
+// What cannot be written is told of as a problem of the object, until it is
+// written, needs no writing, or is gone. What would be refused again is not
+// tried again.
+func TestFailuresAreProblems(t *testing.T) {
+	for name, mend := range map[string]func(*world){
+		"written": func(w *world) {
+			w.refuse = false
+			w.put("a", "", "2")
+		},
+		"needless": func(w *world) { w.put("a", "1", "1") },
+		"gone":     func(w *world) { state.Remove(w.state, state.Services, "ns", "a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.want("a", "1")
+				w.refuse = true
+				stop := w.run(func(c *reconcile.Config[plan]) {
+					c.Source = "test"
+					c.Write = func(ctx context.Context, key reconcile.Key, p plan) (reconcile.Written, error) {
+						written, err := w.write(ctx, key, p)
+						if err != nil {
+							err = &reconcile.Refused{Err: err}
+						}
+						return written, err
+					}
+				})
+				defer stop()
+				time.Sleep(time.Minute)
+				w.wrote("1")
+				told := w.state.Problems().List()
+				if len(told) != 1 || told[0].Object.String() != "Service ns/a" || told[0].Source != "test" || told[0].Message != "not written by test: refused" {
+					t.Fatalf("told: %+v", told)
+				}
+				w.mu.Lock()
+				mend(w)
+				w.mu.Unlock()
+				synctest.Wait()
+				if told := w.state.Problems().List(); len(told) != 0 {
+					t.Errorf("still told: %+v", told)
+				}
+			})
+		})
+	}
+}
+
+// A panic in a write is a problem of that object; others are written.
+func TestPanicIsAProblem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.want("a", "1")
+		w.want("b", "2")
+		defer w.run(func(c *reconcile.Config[plan]) {
+			c.Write = func(ctx context.Context, key reconcile.Key, p plan) (reconcile.Written, error) {
+				if p.value == "1" {
+					panic("no such thing")
+				}
+				return w.write(ctx, key, p)
+			}
+		})()
+		w.wrote("2")
+		if told := w.state.Problems().List(); len(told) != 1 || told[0].Object.Name != "a" || !strings.Contains(told[0].Message, "no such thing") {
+			t.Errorf("told: %+v", told)
+		}
+		w.want("a", "3")
+		w.wrote("2", "3")
 	})
 }
 

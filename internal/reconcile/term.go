@@ -2,12 +2,15 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
@@ -18,6 +21,9 @@ type term[P Plan] struct {
 
 	mu      sync.Mutex
 	objects map[Key]*object[P]
+
+	// troubled are the objects of which a problem is told.
+	troubled sync.Map
 }
 
 // object is one that there is. Besides the view, it belongs to the worker that
@@ -55,6 +61,7 @@ func (t *term[P]) gone(key Key) {
 		o.plan.Release()
 		delete(t.objects, key)
 	}
+	t.mend(key)
 }
 
 // release gives all views back.
@@ -65,12 +72,16 @@ func (t *term[P]) release() {
 		o.plan.Release()
 	}
 	clear(t.objects)
+	t.troubled.Range(func(key, _ any) bool {
+		t.mend(key.(Key))
+		return true
+	})
 }
 
 // planned takes note of a plan. The views wait while it does.
 func (t *term[P]) planned(key Key, plan P) {
-	switch {
-	case plan.Empty():
+	switch _, troubled := t.troubled.Load(key); {
+	case plan.Empty() && !troubled:
 	case t.config.Gather > 0:
 		t.queue.AddAfter(key, t.config.Gather)
 	default:
@@ -100,6 +111,7 @@ func (t *term[P]) carryOut(ctx context.Context, key Key, o *object[P]) {
 	plan := o.plan.Current()
 	if plan.Value.Empty() {
 		t.queue.Forget(key)
+		t.mend(key)
 		return
 	}
 	if o.shown(plan.Value) {
@@ -112,19 +124,57 @@ func (t *term[P]) carryOut(ctx context.Context, key Key, o *object[P]) {
 		t.queue.AddAfter(key, left)
 		return
 	}
-	written, err := t.config.Write(ctx, key, plan.Value)
+	written, err := t.write(ctx, key, plan.Value)
 	o.written, o.until = written, time.Now().Add(t.config.Patience)
+	var refused *Refused
 	switch {
 	case err == nil:
 		o.done = plan.Number
 		t.queue.Forget(key)
+		t.mend(key)
 	case ctx.Err() != nil:
+	case errors.As(err, &refused):
+		o.done = plan.Number
+		t.queue.Forget(key)
+		t.tell(key, err, "it is not tried again before something changes")
 	case t.config.Retries == 0 || t.queue.NumRequeues(key) < t.config.Retries:
 		t.queue.AddRateLimited(key)
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			// Else a newer version is on its way here, or it is gone.
+			t.tell(key, err, "it is tried again")
+		}
 	default:
 		o.done = plan.Number
 		t.queue.Forget(key)
-		t.config.GaveUp(key, err)
+		t.config.GaveUp(key)
+		t.tell(key, err, "it is not tried again before something changes")
+	}
+}
+
+// write carries out a plan. A fault of ours ends that attempt, and nothing else.
+func (t *term[P]) write(ctx context.Context, key Key, plan P) (written Written, err error) {
+	if fault := problems.Catch(func() { written, err = t.config.Write(ctx, key, plan) }); fault != nil {
+		return nil, &Refused{Err: fault}
+	}
+	return written, err
+}
+
+// tell tells of an object that cannot be written.
+func (t *term[P]) tell(key Key, err error, instead string) {
+	t.troubled.Store(key, nil)
+	gvk := key.Kind.GVK
+	t.config.State.Problems().Say(t.config.Source, key.String(), problems.Problem{
+		Object:   problems.Object{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: key.Namespace, Name: key.Name},
+		Message:  "not written by " + t.config.Source + ": " + err.Error(),
+		Instead:  instead,
+		Severity: problems.Warning,
+	})
+}
+
+// mend takes back what was told of an object.
+func (t *term[P]) mend(key Key) {
+	if _, troubled := t.troubled.LoadAndDelete(key); troubled {
+		t.config.State.Problems().Say(t.config.Source, key.String())
 	}
 }
 

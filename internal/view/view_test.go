@@ -241,3 +241,34 @@ func TestUseOfTheSameMoment(t *testing.T) {
 		t.Errorf("value %q, want x=1/x=1", got)
 	}
 }
+
+// A follower is told of each computation, also of those that publish nothing,
+// until it stops.
+func TestFollow(t *testing.T) {
+	st := newState(t)
+	g := view.NewGraph(st)
+	services := view.NewSet(g, func(r *view.Reader, key string, _ *string) string {
+		if found, ok := state.Get(r.Reader, state.Services, "ns", key); ok {
+			return found.Labels["read"]
+		}
+		return ""
+	}, func(a, b string) bool { return a == b })
+	var told []string
+	stop := services.Follow(func(key, value string) { told = append(told, key+"="+value) })
+	v := services.Acquire("a")
+	defer v.Release()
+	put := func(read, other string) {
+		state.Put(st, state.Services, service("ns", "a", "", map[string]string{"read": read, "other": other}))
+		g.Flush()
+	}
+	put("x", "1")
+	put("x", "2")
+	if v.Current().Number != 2 {
+		t.Errorf("version %d, want the second", v.Current().Number)
+	}
+	stop()
+	put("y", "1")
+	if want := []string{"a=", "a=x", "a=x"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}

@@ -27,6 +27,7 @@ import (
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
@@ -66,11 +67,17 @@ type member struct {
 
 func (c *cluster) join(identity string) *member {
 	c.t.Helper()
-	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
+	m := &member{registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	log := slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	table, err := problems.New(problems.Config{Log: log})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m := &member{graph: view.NewGraph(st), registry: prometheus.NewRegistry(), log: &bytes.Buffer{}}
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true), Problems: table})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m.graph = view.NewGraph(st)
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		version, err := c.patch(action.(clienttesting.PatchAction))
@@ -84,7 +91,7 @@ func (c *cluster) join(identity string) *member {
 	m.Writer, err = New(Config{
 		State: st, Graph: m.graph, Client: client, Kube: c.leases, Namespace: "linkerd", Identity: identity,
 		ClusterNetworks: linkerd.DefaultClusterNetworks, Registerer: m.registry,
-		Log: slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Log: log,
 	})
 	if err != nil {
 		c.t.Fatal(err)

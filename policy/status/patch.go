@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,24 +37,15 @@ func (w *Writer) write(ctx context.Context, key reconcile.Key, p plan) (reconcil
 	w.metrics.enqueues.Inc()
 	w.metrics.dequeues.Inc()
 	version, err := w.send(ctx, key, p)
-	log := w.log.With("kind", key.Kind.GVK.Kind, "object", key.Namespace+"/"+key.Name)
 	switch {
 	case err == nil:
-		log.Info("status written")
+		w.log.Info("status written", "kind", key.Kind.GVK.Kind, "object", key.Namespace+"/"+key.Name)
 		return reconcile.Written{key.Name: version}, nil
 	case apierrors.IsInvalid(err):
-		// It would be refused again, however often it is sent: with the entries
-		// of other controllers there may be too many. Another status is tried.
-		log.Warn("status not written", "error", err)
-		return nil, nil
+		// With the entries of other controllers there may be too many.
+		return nil, &reconcile.Refused{Err: err}
 	case ctx.Err() != nil:
 		w.metrics.drops.Inc()
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// A newer version is on its way here, or it is gone. If neither, its kind
-		// has no status for now.
-		log.Debug("status not written, will try again", "error", err)
-	default:
-		log.Log(ctx, slog.LevelWarn, "status not written, will try again", "error", err)
 	}
 	return nil, err
 }

@@ -110,7 +110,8 @@ func New(config Config) (*Writer, error) {
 		Backoff: func() workqueue.TypedRateLimiter[reconcile.Key] {
 			return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Key](minRetry, maxRetry)
 		},
-		Left: func(n int) { w.metrics.drops.Add(float64(n)) },
+		Source: "status",
+		Left:   func(n int) { w.metrics.drops.Add(float64(n)) },
 	})
 	return w, nil
 }
