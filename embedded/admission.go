@@ -14,7 +14,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/policy/admission"
-	"github.com/linkerd-lite/linkerd-lite/policy/outbound"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/validator"
 )
@@ -53,7 +52,7 @@ func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, auth
 		hooks = append(hooks, webhook.ServiceProfileHook(), webhook.PolicyHook())
 		endpoints = append(endpoints,
 			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(i.config.profileChecks(st)), Dialect: webhook.ControllerDialect},
-			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(policyChecks()), Dialect: webhook.PolicyDialect})
+			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(), Dialect: webhook.PolicyDialect})
 	}
 	if o.has(PartInjector) {
 		hook := webhook.InjectorHook()
@@ -110,8 +109,4 @@ func (c *Config) profileChecks(st *state.State) validator.Options {
 		}
 	}
 	return options
-}
-
-func policyChecks() admission.Options {
-	return admission.Options{HTTPAnnotations: outbound.CheckHTTPAnnotations, GRPCAnnotations: outbound.CheckGRPCAnnotations}
 }

@@ -26,6 +26,7 @@ import (
 	pboutbound "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 	"github.com/linkerd-lite/linkerd-lite/policy/inbound"
 	"github.com/linkerd-lite/linkerd-lite/policy/outbound"
 	policystatus "github.com/linkerd-lite/linkerd-lite/policy/status"
@@ -52,8 +53,9 @@ type controlPlane struct {
 	// identity is nil where no certificates are issued.
 	identity *identity.Service
 
-	state *state.State
-	graph *view.Graph
+	state  *state.State
+	graph  *view.Graph
+	routes *gateway.Routes
 }
 
 // newControlPlane builds the State and its views. It starts nothing.
@@ -70,6 +72,7 @@ func newControlPlane(c controlPlane) (*controlPlane, error) {
 		return nil, err
 	}
 	c.state, c.graph = st, view.NewGraph(st)
+	c.routes = gateway.New(st, c.log.With("part", "policy"))
 	return &c, nil
 }
 
@@ -189,6 +192,7 @@ func (c *controlPlane) inboundConfig(stopping <-chan struct{}) inbound.Config {
 	return inbound.Config{
 		State:                 c.state,
 		Graph:                 c.graph,
+		Routes:                c.routes,
 		Stopping:              stopping,
 		Log:                   c.log.With("part", "policy"),
 		Registerer:            c.registry,
@@ -205,6 +209,7 @@ func (c *controlPlane) outboundConfig(stopping <-chan struct{}) outbound.Config 
 	return outbound.Config{
 		State:                        c.state,
 		Graph:                        c.graph,
+		Routes:                       c.routes,
 		Stopping:                     stopping,
 		Log:                          c.log.With("part", "policy"),
 		Registerer:                   c.registry,

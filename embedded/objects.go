@@ -157,9 +157,15 @@ func (c *Config) checkManifest(object *unstructured.Unstructured) []manifests.Pr
 	case admission.Knows(kind):
 		// Where a manifest names no namespace, it is applied to this one.
 		namespace := cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
-		if problem := admission.Check(kind, namespace, data, policyChecks()); problem != nil {
-			return []manifests.Problem{{Field: problem.Field, Message: problem.String()}}
+		result := admission.Check(kind, namespace, data)
+		if result.Problem != nil {
+			return []manifests.Problem{{Field: result.Problem.Field, Message: result.Problem.String()}}
 		}
+		var problems []manifests.Problem
+		for _, w := range result.Warnings {
+			problems = append(problems, manifests.Problem{Field: w.Field, Message: w.String(), Warning: true})
+		}
+		return problems
 	}
 	return nil
 }

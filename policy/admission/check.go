@@ -24,12 +24,12 @@ type Problem struct {
 
 func (p *Problem) String() string { return p.Field + ": " + p.Message }
 
-// Options are what the checks need from elsewhere.
-type Options struct {
-	// HTTPAnnotations and GRPCAnnotations parse the retry and timeout annotations of routes, and return what is wrong
-	// with them, naming the annotation. They are not asked if nil.
-	HTTPAnnotations func(annotations map[string]string) error
-	GRPCAnnotations func(annotations map[string]string) error
+// Result is what is found out about an object.
+type Result struct {
+	// Problem is why the object is refused, nil if it is not.
+	Problem *Problem
+	// Warnings are what is odd, or cannot be decided, about one that is not.
+	Warnings []*Problem
 }
 
 // object is one that is checked, with its spec still encoded.
@@ -37,7 +37,12 @@ type object struct {
 	namespace   string
 	annotations map[string]string
 	spec        json.RawMessage
-	options     Options
+	warnings    []*Problem
+}
+
+// warn notes what is odd with a field, which is no reason to refuse the object.
+func (o *object) warn(at *field.Path, format string, args ...any) {
+	o.warnings = append(o.warnings, problem(at, format, args...))
 }
 
 // kind is what this package knows of a kind.
@@ -91,24 +96,27 @@ func Knows(groupKind schema.GroupKind) bool {
 	return ok
 }
 
-// Check returns the first problem of an object given as JSON, or nil. The namespace is that of the request; if empty,
-// the object's own counts. An object of a kind that is not known here has no problem.
-func Check(groupKind schema.GroupKind, namespace string, data []byte, options Options) *Problem {
+// Check finds the first problem of an object given as JSON. The namespace is that of the request; if empty, the
+// object's own counts. An object of a kind that is not known here has no problem.
+func Check(groupKind schema.GroupKind, namespace string, data []byte) Result {
 	kind, ok := lookup(groupKind)
 	if !ok {
-		return nil
+		return Result{}
 	}
-	o, problem := decodeObject(namespace, data, options)
+	o, problem := decodeObject(namespace, data)
 	if problem == nil {
 		problem = kind.check(o)
 	}
-	if problem != nil && problem.undecodable && kind.lenient {
-		return nil
+	switch {
+	case problem == nil:
+		return Result{Warnings: o.warnings}
+	case problem.undecodable && kind.lenient:
+		return Result{}
 	}
-	return problem
+	return Result{Problem: problem}
 }
 
-func decodeObject(namespace string, data []byte, options Options) (*object, *Problem) {
+func decodeObject(namespace string, data []byte) (*object, *Problem) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, &Problem{Field: "object", Message: "missing", undecodable: true}
 	}
@@ -128,7 +136,7 @@ func decodeObject(namespace string, data []byte, options Options) (*object, *Pro
 	if namespace == "" {
 		namespace = envelope.Metadata.Namespace
 	}
-	return &object{namespace: namespace, annotations: envelope.Metadata.Annotations, spec: envelope.Spec, options: options}, nil
+	return &object{namespace: namespace, annotations: envelope.Metadata.Annotations, spec: envelope.Spec}, nil
 }
 
 // decode decodes the spec.
@@ -160,6 +168,14 @@ func text(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }
 
 func problem(at *field.Path, format string, args ...any) *Problem {
 	return &Problem{Field: at.String(), Message: fmt.Sprintf(format, args...)}
+}
+
+// unfit is the problem of a field that cannot be converted, nil without one.
+func unfit(err *field.Error) *Problem {
+	if err == nil {
+		return nil
+	}
+	return &Problem{Field: err.Field, Message: err.ErrorBody()}
 }
 
 // first returns the first problem of a list of checks.

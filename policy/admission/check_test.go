@@ -1,8 +1,6 @@
 package admission
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -14,23 +12,6 @@ const (
 	policyGroup  = "policy.linkerd.io"
 	gatewayGroup = "gateway.networking.k8s.io"
 )
-
-// options has parsers that know one bad value each: the grammar is another package's.
-var options = Options{
-	HTTPAnnotations: refuse("retry.linkerd.io/http", "bogus", "retry.linkerd.io/limit", "x", "timeout.linkerd.io/request", "-1s"),
-	GRPCAnnotations: refuse("retry.linkerd.io/grpc", "foo", "retry.linkerd.io/limit", "x", "timeout.linkerd.io/request", "-1s"),
-}
-
-func refuse(pairs ...string) func(map[string]string) error {
-	return func(annotations map[string]string) error {
-		for i := 0; i < len(pairs); i += 2 {
-			if value, ok := annotations[pairs[i]]; ok && value == pairs[i+1] {
-				return fmt.Errorf("%s: %q", pairs[i], value)
-			}
-		}
-		return nil
-	}
-}
 
 // row is a case of the rule catalogue; several specs stand for "each".
 type row struct {
@@ -247,14 +228,14 @@ func routeRows() []row {
 	add(routes("pol http", "bad regular path", "spec.rules[0].matches[0].path.value", "compile", nil, match(`path: {type: RegularExpression, value: "["}`),
 		match(`path: {type: RegularExpression, value: "/users/{id}"}`)))
 	add(routes("pol http", "bad header", "spec.rules[0].matches[0].headers[0].name", "a b", nil, match(`headers: [{name: "a b", value: c}]`)))
-	add(routes("pol http", "bad header value", "spec.rules[0].matches[0].headers[1].value", "", nil, match(`headers: [{name: a, value: c}, {name: b, value: "ü"}]`)))
+	add(routes("pol http", "bad header value", "spec.rules[0].matches[0].headers[1].value", "", nil, match(`headers: [{name: a, value: c}, {name: b, value: "\n"}]`)))
 	add(routes("pol http", "bad regular header", "spec.rules[0].matches[0].headers[0].value", "compile", nil, match(`headers: [{name: a, type: RegularExpression, value: "("}]`)))
 	add(routes("pol http", "bad regular parameter", "spec.rules[0].matches[0].queryParams[0].value", "compile", nil, match(`queryParams: [{name: a, type: RegularExpression, value: "("}]`)))
 	add(routes("pol http", "P52", "spec.rules[0].filters[0].requestRedirect.path.replaceFullPath", "foo/bar", nil,
 		filter(`type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: foo/bar}}`)))
 	add(routes("pol http", "relative prefix", "spec.rules[0].filters[0].requestRedirect.path.replacePrefixMatch", "foo", nil,
 		filter(`type: RequestRedirect, requestRedirect: {path: {type: ReplacePrefixMatch, replacePrefixMatch: foo}}`)))
-	add(routes("pol http", "no replacement", "spec.rules[0].filters[0].requestRedirect.path", "replacePrefixMatch", nil,
+	add(routes("pol http", "no replacement", "spec.rules[0].filters[0].requestRedirect.path", "replace_prefix_match", nil,
 		filter(`type: RequestRedirect, requestRedirect: {path: {type: ReplacePrefixMatch}}`)))
 	add(routes("pol http", "bad status", "spec.rules[0].filters[0].requestRedirect.statusCode", "99", nil, filter(`type: RequestRedirect, requestRedirect: {statusCode: 99}`)))
 	add(routes("pol http", "bad added header", "spec.rules[0].filters[0].requestHeaderModifier.add[0].value", "", nil,
@@ -268,8 +249,9 @@ func routeRows() []row {
 		filter(`type: RequestRedirect`)))
 	add(routes("pol", "P53 elsewhere", "spec.rules[0].filters[0].type", "", nil,
 		filter(`type: RequestMirror, requestMirror: {backendRef: {name: a}}`), filter(`type: RequestRedirect`)))
-	add(routes("pol", "3.8 filters of backends have the content of their type", "spec.rules[0].backendRefs[0].filters[1].type", "", nil,
-		backend(`name: a, filters: [{type: RequestHeaderModifier, requestHeaderModifier: {}}, {type: RequestRedirect, responseHeaderModifier: {}}]`)))
+	add(routes("pol http", "G2 filters of backends are those of the Gateway API", "", "", nil,
+		backend(`name: a, port: 1, filters: [{type: RequestHeaderModifier, requestRedirect: {}}, {type: RequestRedirect}, {type: ExtensionRef, extensionRef: {group: a, kind: b, name: c}}]`)))
+	add(routes("pol", "G2 but of a type that exists", "spec.rules[0].backendRefs[0].filters[0].type", "CORS", nil, backend(`name: a, filters: [{type: CORS}]`)))
 	add(routes("http grpc", "P54", "", "", nil, backend(`group: a.b, kind: C, name: a`), backend(`kind: Other, name: a`), backend(`kind: service, name: a`)))
 	add(routes("http grpc", "P55", "", "", nil, backend(`kind: Service, name: a, port: 80`), backend(`name: a, port: 80`), backend(`group: core, name: a, port: 80`)))
 	add(routes("http grpc", "P56", "spec.rules[0].backendRefs[0].port", "invalid backendRef", nil, backend(`kind: Service, name: a`), backend(`name: a`),
@@ -340,7 +322,7 @@ func TestCheck(t *testing.T) {
 	for _, row := range allRows() {
 		for _, spec := range row.specs {
 			t.Run(row.id+" "+row.kind+" "+spec, func(t *testing.T) {
-				got := Check(schema.GroupKind{Group: row.group, Kind: row.kind}, "ns", row.object(t, spec), options)
+				got := Check(schema.GroupKind{Group: row.group, Kind: row.kind}, "ns", row.object(t, spec)).Problem
 				switch {
 				case row.field == "" && got != nil:
 					t.Errorf("denied: %s", got)
@@ -375,7 +357,7 @@ func TestCheckObject(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			field := ""
-			if p := Check(schema.GroupKind{Group: test.group, Kind: test.kind}, "", []byte(test.object), options); p != nil {
+			if p := Check(schema.GroupKind{Group: test.group, Kind: test.kind}, "", []byte(test.object)).Problem; p != nil {
 				field = p.Field
 			}
 			if field != test.field {
@@ -384,7 +366,7 @@ func TestCheckObject(t *testing.T) {
 		})
 	}
 	own := []byte(`{"metadata":{"namespace":"ns"},"spec":{"targetRef":{"kind":"Namespace","name":"ns"},"requiredAuthenticationRefs":[]}}`)
-	if p := Check(schema.GroupKind{Group: policyGroup, Kind: "AuthorizationPolicy"}, "", own, Options{}); p != nil {
+	if p := Check(schema.GroupKind{Group: policyGroup, Kind: "AuthorizationPolicy"}, "", own).Problem; p != nil {
 		t.Errorf("the object's own namespace does not count: %s", p)
 	}
 }
@@ -413,12 +395,50 @@ func FuzzCheck(f *testing.F) {
 			f.Add(uint8(len(kinds)-1), row.object(f, spec))
 		}
 	}
-	failing := Options{HTTPAnnotations: func(map[string]string) error { return errors.New("bad") }}
 	f.Fuzz(func(t *testing.T, index uint8, data []byte) {
-		for _, options := range []Options{{}, failing} {
-			if p := Check(kinds[int(index)%len(kinds)], "ns", data, options); p != nil && (p.Field == "" || p.Message == "") {
+		result := Check(kinds[int(index)%len(kinds)], "ns", data)
+		problems := result.Warnings
+		if result.Problem != nil {
+			problems = append(problems, result.Problem)
+		}
+		for _, p := range problems {
+			if p.Field == "" || p.Message == "" {
 				t.Errorf("a problem without field or message: %q", p)
 			}
 		}
 	})
+}
+
+// What is admitted although it is odd, or cannot be decided, is warned of.
+func TestWarnings(t *testing.T) {
+	for _, row := range []struct {
+		name, kinds, spec string
+		// field is that of the only warning and message a part of its text.
+		field, message string
+	}{
+		{"G2 a filter of one type with the field of another", "pol http", backend(`name: a, port: 1, filters: [{type: RequestHeaderModifier, requestRedirect: {}}]`),
+			"spec.rules[0].backendRefs[0].filters[0]", "of the type RequestHeaderModifier, but has the field RequestRedirect"},
+		{"G2 with both fields", "pol http", backend(`name: a, port: 1, filters: [{type: RequestRedirect, requestRedirect: {}, requestHeaderModifier: {}}]`),
+			"spec.rules[0].backendRefs[0].filters[0]", "RequestHeaderModifier, which is what counts"},
+		{"G2 in a rule", "http", filter(`type: URLRewrite, responseHeaderModifier: {}`), "spec.rules[0].filters[0]", "of the type URLRewrite"},
+		{"G2 the type of a rule's filter decides", "pol", filter(`type: RequestHeaderModifier, requestHeaderModifier: {}, requestRedirect: {scheme: ftp}`), "", ""},
+		{"G2 filters of backends that do what they say", "pol http", backend(`name: a, port: 1, filters: [{type: RequestMirror, requestMirror: {backendRef: {name: b}}}, {type: RequestRedirect}]`), "", ""},
+		{"G5 a class that is not known here", "pol http", match(`path: {type: RegularExpression, value: '\p{Emoji}'}`), "spec.rules[0].matches[0].path.value", "not known here"},
+		{"G5 of a header", "pol http grpc", match(`headers: [{name: a, value: b}, {name: a, type: RegularExpression, value: '\w{1000}'}]`), "spec.rules[0].matches[0].headers[1].value", "too large"},
+		{"G5 of a parameter", "pol http", match(`queryParams: [{name: a, type: RegularExpression, value: '(?-u)a'}]`), "spec.rules[0].matches[0].queryParams[0].value", "UTF-8"},
+		{"G5 what is decided", "pol http", match(`path: {type: RegularExpression, value: '(?R)[a--b]\u{61}x{1001}'}, headers: [{name: a, value: "\tü"}]`), "", ""},
+	} {
+		for _, r := range routes(row.kinds, row.name, row.field, row.message, nil, row.spec) {
+			t.Run(r.id, func(t *testing.T) {
+				result := Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", r.object(t, row.spec))
+				switch {
+				case result.Problem != nil:
+					t.Errorf("denied: %s", result.Problem)
+				case row.field == "" && len(result.Warnings) == 0:
+				case len(result.Warnings) != 1 || result.Warnings[0].Field != row.field || !strings.Contains(result.Warnings[0].Message, row.message):
+					t.Errorf("warnings %v, want one of %s with %q", result.Warnings, row.field, row.message)
+				}
+			})
+		}
+	}
 }

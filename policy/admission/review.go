@@ -11,15 +11,20 @@ import (
 
 // Review returns the checks as a function that answers admission requests. Only the new object counts, neither the
 // operation nor the user.
-func Review(options Options) webhook.ReviewFunc {
+func Review() webhook.ReviewFunc {
 	return func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
 		if !Knows(kind) {
 			return webhook.Unusable("unsupported kind: %s.%s.%s", request.Kind.Group, request.Kind.Version, request.Kind.Kind)
 		}
-		if problem := Check(kind, request.Namespace, request.Object.Raw, options); problem != nil {
-			return webhook.Deny("%s", problem)
+		result := Check(kind, request.Namespace, request.Object.Raw)
+		if result.Problem != nil {
+			return webhook.Deny("%s", result.Problem)
 		}
-		return webhook.Allow()
+		var warnings []string
+		for _, w := range result.Warnings {
+			warnings = append(warnings, w.String())
+		}
+		return webhook.Allow(warnings...)
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 func serve(tb testing.TB) func(body []byte) (*admissionv1.AdmissionReview, error) {
 	tb.Helper()
-	return webhooktest.Serve(tb, webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: Review(options), Dialect: webhook.PolicyDialect})
+	return webhooktest.Serve(tb, webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: Review(), Dialect: webhook.PolicyDialect})
 }
 
 func request(tb testing.TB, r row, spec string) []byte {
@@ -125,7 +125,7 @@ func BenchmarkCheck(b *testing.B) {
 	data := r.object(b, "{"+serviceParent+", rules: ["+strings.Repeat(rule+",", 16)+"]}")
 	b.ReportAllocs()
 	for b.Loop() {
-		if p := Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", data, options); p != nil {
+		if p := Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", data).Problem; p != nil {
 			b.Fatal(p)
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/apis/gateway"
-	"github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+	gatewayapi "github.com/linkerd-lite/linkerd-lite/internal/apis/gateway"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
+	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
 
 func rules() *field.Path { return spec().Child("rules") }
@@ -26,9 +27,9 @@ func checkPolicyHTTPRoute(o *object) *Problem {
 		}
 	}
 	return first(
-		func() *Problem { return undecodable(gateway.CheckHTTP(route.Rules, true)) },
-		func() *Problem { return checkParents(o, route.ParentRefs, o.options.HTTPAnnotations) },
-		func() *Problem { return checkHTTPRules(&route, true) },
+		func() *Problem { return undecodable(gatewayapi.CheckHTTP(route.Rules, true)) },
+		func() *Problem { return checkParents(o, route.ParentRefs, settings.CheckHTTP) },
+		func() *Problem { return checkHTTPRules(o, route.Rules, true) },
 		func() *Problem {
 			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
 				return checkTimeouts(at.Child("timeouts"), rule.Timeouts)
@@ -43,9 +44,9 @@ func checkHTTPRoute(o *object) *Problem {
 		return p
 	}
 	return first(
-		func() *Problem { return undecodable(gateway.CheckHTTP(route.Rules, false)) },
-		func() *Problem { return checkParents(o, route.ParentRefs, o.options.HTTPAnnotations) },
-		func() *Problem { return checkHTTPRules(&route, false) },
+		func() *Problem { return undecodable(gatewayapi.CheckHTTP(route.Rules, false)) },
+		func() *Problem { return checkParents(o, route.ParentRefs, settings.CheckHTTP) },
+		func() *Problem { return checkHTTPRules(o, route.Rules, false) },
 		func() *Problem {
 			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
 				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.HTTPBackendRef) *Problem {
@@ -56,15 +57,44 @@ func checkHTTPRoute(o *object) *Problem {
 	)
 }
 
-func checkHTTPRules(route *gatewayv1.HTTPRouteSpec, own bool) *Problem {
-	return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
-		if p := each(at.Child("matches"), rule.Matches, checkHTTPMatch); p != nil {
+// checkHTTPRules wants matches and filters that can be converted for proxies.
+// Filters of a type that Linkerd does not support are let through.
+func checkHTTPRules(o *object, list []gatewayv1.HTTPRouteRule, own bool) *Problem {
+	return each(rules(), list, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
+		if p := each(at.Child("matches"), rule.Matches, func(at *field.Path, match gatewayv1.HTTPRouteMatch) *Problem {
+			converted, err := gateway.HTTPMatch(at, match)
+			if err == nil {
+				o.doubt(gateway.Doubts(at, converted))
+			}
+			return unfit(err)
+		}); p != nil {
 			return p
 		}
+		for i, backend := range rule.BackendRefs {
+			o.warnOfFilters(at.Child("backendRefs").Index(i).Child("filters"), backend.Filters, false)
+		}
+		o.warnOfFilters(at.Child("filters"), rule.Filters, own)
 		return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.HTTPRouteFilter) *Problem {
-			return checkHTTPFilter(at, filter, own)
+			_, err := gateway.HTTPFilter(at, filter, own)
+			return supported(err)
 		})
 	})
+}
+
+// warnOfFilters names filters of one type that carry the field of another.
+func (o *object) warnOfFilters(at *field.Path, filters []gatewayv1.HTTPRouteFilter, own bool) {
+	for i, filter := range filters {
+		if counts := gateway.HTTPFilterField(filter, own); counts != "" && counts != gateway.HTTPFilterField(filter, true) {
+			o.warn(at.Index(i), "is of the type %s, but has the field %s, which is what counts", filter.Type, counts)
+		}
+	}
+}
+
+// doubt takes over what cannot be decided.
+func (o *object) doubt(doubts field.ErrorList) {
+	for _, doubt := range doubts {
+		o.warnings = append(o.warnings, unfit(doubt))
+	}
 }
 
 func checkGRPCRoute(o *object) *Problem {
@@ -73,9 +103,13 @@ func checkGRPCRoute(o *object) *Problem {
 		return p
 	}
 	return first(
-		func() *Problem { return undecodable(gateway.CheckGRPC(route.Rules)) },
-		func() *Problem { return checkParents(o, route.ParentRefs, o.options.GRPCAnnotations) },
-		func() *Problem { return each(rules(), route.Rules, checkGRPCRule) },
+		func() *Problem { return undecodable(gatewayapi.CheckGRPC(route.Rules)) },
+		func() *Problem { return checkParents(o, route.ParentRefs, settings.CheckGRPC) },
+		func() *Problem {
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
+				return checkGRPCRule(o, at, rule)
+			})
+		},
 		func() *Problem {
 			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
 				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.GRPCBackendRef) *Problem {
@@ -86,15 +120,28 @@ func checkGRPCRoute(o *object) *Problem {
 	)
 }
 
-func checkGRPCRule(at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
-	if p := each(at.Child("matches"), rule.Matches, checkGRPCMatch); p != nil {
+func checkGRPCRule(o *object, at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
+	if p := each(at.Child("matches"), rule.Matches, func(at *field.Path, match gatewayv1.GRPCRouteMatch) *Problem {
+		converted, err := gateway.GRPCMatch(at, match)
+		if err == nil {
+			o.doubt(gateway.Doubts(at, converted))
+		}
+		return unfit(err)
+	}); p != nil {
 		return p
 	}
 	return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.GRPCRouteFilter) *Problem {
-		return checkHTTPFilter(at, gatewayv1.HTTPRouteFilter{
-			RequestHeaderModifier: filter.RequestHeaderModifier, ResponseHeaderModifier: filter.ResponseHeaderModifier,
-		}, false)
+		_, err := gateway.GRPCFilter(at, filter)
+		return supported(err)
 	})
+}
+
+// supported is the problem of a filter, unless that is its type.
+func supported(err *field.Error) *Problem {
+	if err != nil && err.Type == field.ErrorTypeNotSupported {
+		return nil
+	}
+	return unfit(err)
 }
 
 func checkTLSRoute(o *object) *Problem {
@@ -105,7 +152,7 @@ func checkTLSRoute(o *object) *Problem {
 	if p := checkParents(o, route.ParentRefs, nil); p != nil {
 		return p
 	}
-	return checkSingleRule(len(route.Rules))
+	return unfit(gateway.CheckSingleRule(len(route.Rules)))
 }
 
 func checkTCPRoute(o *object) *Problem {
@@ -116,27 +163,23 @@ func checkTCPRoute(o *object) *Problem {
 	if p := checkParents(o, route.ParentRefs, nil); p != nil {
 		return p
 	}
-	return checkSingleRule(len(route.Rules))
-}
-
-func checkSingleRule(count int) *Problem {
-	if count != 1 {
-		return problem(rules(), "there must be a single rule, not %d", count)
-	}
-	return nil
+	return unfit(gateway.CheckSingleRule(len(route.Rules)))
 }
 
 // checkParents wants a port for each EgressNetwork. For parents of outbound traffic the annotations must parse.
 func checkParents(o *object, parents []gatewayv1.ParentReference, annotations func(map[string]string) error) *Problem {
 	outbound := false
 	for i, parent := range parents {
-		switch {
-		case parentTargets(parent, policy.Group, "EgressNetwork"):
+		if parent.Kind == nil {
+			continue
+		}
+		switch gateway.KindOf(parent.Group, *parent.Kind) {
+		case gateway.EgressNetwork:
 			outbound = true
 			if parent.Port == nil {
 				return problem(spec().Child("parentRefs").Index(i).Child("port"), "an EgressNetwork as parent needs a port")
 			}
-		case parentTargets(parent, "", "Service"):
+		case gateway.Service:
 			outbound = true
 		}
 	}
@@ -146,17 +189,6 @@ func checkParents(o *object, parents []gatewayv1.ParentReference, annotations fu
 		}
 	}
 	return nil
-}
-
-func parentTargets(parent gatewayv1.ParentReference, group, kind string) bool {
-	if parent.Kind == nil {
-		return false
-	}
-	ref := policy.LocalTargetRef{Kind: string(*parent.Kind)}
-	if parent.Group != nil {
-		ref.Group = string(*parent.Group)
-	}
-	return ref.Targets(group, kind)
 }
 
 // checkBackend wants a port for each Service. Kinds are compared as they are spelt here.
@@ -202,7 +234,7 @@ func duration(text *gatewayv1.Duration) time.Duration {
 
 // undecodable is the problem of a route that cannot be decoded.
 func undecodable(err error) *Problem {
-	if at := (*gateway.Error)(nil); errors.As(err, &at) {
+	if at := (*gatewayapi.Error)(nil); errors.As(err, &at) {
 		return &Problem{Field: at.Field, Message: at.Message, undecodable: true}
 	}
 	return nil

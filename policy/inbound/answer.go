@@ -51,44 +51,44 @@ func sameBytes(a, b *grpcserver.Encoded) bool {
 // authorizations, which may concern all Servers of a namespace, costs little:
 // what comes before them is taken from the previous answer.
 func (ix *index) answer(r *state.Reader, key answerKey, previous *answer) answer {
-	var t *terms
+	var p *portPolicy
 	var s *server
 	if key.server != "" {
 		var ok bool
 		if s, ok = state.Get(r, ix.servers, key.namespace, key.server); !ok {
 			return answer{}
 		}
-		t = ix.serverTerms(r, s)
+		p = ix.serverPortPolicy(r, s)
 	} else {
-		t = ix.messages.defaultTerms(key.policy, key.opaque)
+		p = ix.messages.defaultPortPolicy(key.policy, key.opaque)
 	}
-	probed := key.probes != "" && len(ix.messages.probeNetworks) > 0 && t.isHTTP()
-	unprobed := probed && len(t.httpRoutes) > 0
+	probed := key.probes != "" && len(ix.messages.probeNetworks) > 0 && p.isHTTP()
+	unprobed := probed && len(p.httpRoutes) > 0
 	if unprobed && (previous == nil || !previous.unprobed) {
 		// What nobody expects: probes worked, and a route for something else ends that (B41).
 		ix.log.Info("probes need a route that lets them in, now that the Server has routes",
 			"object", "Server "+key.namespace+"/"+key.server, "paths", strings.Split(key.probes, probeSeparator))
 	}
 	var data []byte
-	if t.isPlain() && previous != nil && previous.head > 0 && previous.server == s {
+	if p.isPlain() && previous != nil && previous.head > 0 && previous.server == s {
 		data = previous.encoded.Bytes()[:previous.head:previous.head]
 	} else {
 		var probes *pb.HttpRoute
-		if probed && len(t.httpRoutes) == 0 {
+		if probed && len(p.httpRoutes) == 0 {
 			probes = ix.messages.probeRoute(key.probes)
 		}
-		data = encode(ix.messages.message(t, probes))
+		data = encode(ix.messages.message(p, probes))
 	}
 	out := answer{server: s, unprobed: unprobed}
-	if t.isPlain() {
+	if p.isPlain() {
 		out.head = len(data)
 	}
 	size := len(data)
-	for _, a := range t.authorizations {
+	for _, a := range p.authorizations {
 		size += len(a.encoded)
 	}
 	whole := append(make([]byte, 0, size), data...)
-	for _, a := range t.authorizations {
+	for _, a := range p.authorizations {
 		whole = append(whole, a.encoded...)
 	}
 	out.encoded = grpcserver.NewEncoded(whole)

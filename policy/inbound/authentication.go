@@ -18,7 +18,7 @@ type meshTLS struct {
 	authentication *pb.Authn
 }
 
-func (f *former) formMeshTLS(source *policyv1alpha1.MeshTLSAuthentication, previous *meshTLS) *meshTLS {
+func (d *deriver) meshTLSAuthentication(source *policyv1alpha1.MeshTLSAuthentication, previous *meshTLS) *meshTLS {
 	var accepted identities
 	for _, identity := range source.Spec.Identities {
 		accepted.add(identity)
@@ -27,15 +27,15 @@ func (f *former) formMeshTLS(source *policyv1alpha1.MeshTLSAuthentication, previ
 		target := ref.Target()
 		switch {
 		case target.Targets("", "ServiceAccount"):
-			accepted.addName(f.mesh.serviceAccount(target.NamespaceOr(source.Namespace), target.Name))
+			accepted.addName(d.mesh.serviceAccount(target.NamespaceOr(source.Namespace), target.Name))
 		case target.Targets("", "Namespace"):
-			accepted.add(f.mesh.namespace(target.Name))
+			accepted.add(d.mesh.namespace(target.Name))
 		default:
-			return unusable(f, "MeshTLSAuthentication", source, fmt.Errorf("spec.identityRefs[%d]: kind %s has no identity", i, target.GroupKind()), previous)
+			return unusable(d, "MeshTLSAuthentication", source, fmt.Errorf("spec.identityRefs[%d]: kind %s has no identity", i, target.GroupKind()), previous)
 		}
 	}
 	if accepted.empty() {
-		return unusable(f, "MeshTLSAuthentication", source, errors.New("spec has no identity"), previous)
+		return unusable(d, "MeshTLSAuthentication", source, errors.New("spec has no identity"), previous)
 	}
 	return &meshTLS{Object: source, authentication: accepted.authentication()}
 }
@@ -46,13 +46,13 @@ type network struct {
 	networks []*pb.Network
 }
 
-func (f *former) formNetwork(source *policyv1alpha1.NetworkAuthentication, previous *network) *network {
+func (d *deriver) networkAuthentication(source *policyv1alpha1.NetworkAuthentication, previous *network) *network {
 	networks, err := convertNetworks(source.Spec.Networks)
 	if err == nil && len(networks) == 0 {
 		err = errors.New("spec.networks is empty")
 	}
 	if err != nil {
-		return unusable(f, "NetworkAuthentication", source, err, previous)
+		return unusable(d, "NetworkAuthentication", source, err, previous)
 	}
 	return &network{Object: source, networks: networks}
 }

@@ -14,6 +14,7 @@ import (
 	policyv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta1"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // The kinds of authorizations, as metadata and labels spell them.
@@ -39,18 +40,18 @@ type serverAuthorization struct {
 	authz  *authz
 }
 
-func (f *former) formServerAuthorization(source *policyv1beta1.ServerAuthorization, previous *serverAuthorization) *serverAuthorization {
+func (d *deriver) serverAuthorization(source *policyv1beta1.ServerAuthorization, previous *serverAuthorization) *serverAuthorization {
 	client := source.Spec.Client
 	networks, err := convertNetworks(client.Networks)
 	if err != nil {
-		return unusable(f, "ServerAuthorization", source, fmt.Errorf("spec.client.%w", err), previous)
+		return unusable(d, "ServerAuthorization", source, fmt.Errorf("spec.client.%w", err), previous)
 	}
 	if len(networks) == 0 {
-		networks = f.clusterNetworks
+		networks = d.clusterNetworks
 	}
-	authentication, err := f.clientAuthentication(client, source.Namespace)
+	authentication, err := d.clientAuthentication(client, source.Namespace)
 	if err != nil {
-		return unusable(f, "ServerAuthorization", source, err, previous)
+		return unusable(d, "ServerAuthorization", source, err, previous)
 	}
 	return &serverAuthorization{
 		Object: source,
@@ -59,10 +60,10 @@ func (f *former) formServerAuthorization(source *policyv1beta1.ServerAuthorizati
 	}
 }
 
-func (f *former) clientAuthentication(client policyv1beta1.Client, namespace string) (*pb.Authn, error) {
+func (d *deriver) clientAuthentication(client policyv1beta1.Client, namespace string) (*pb.Authn, error) {
 	switch {
 	case client.Unauthenticated:
-		return f.unauthenticated, nil
+		return d.unauthenticated, nil
 	case client.MeshTLS == nil:
 		return nil, errors.New("spec.client: neither unauthenticated nor meshTLS is set")
 	case client.MeshTLS.UnauthenticatedTLS:
@@ -73,7 +74,7 @@ func (f *former) clientAuthentication(client policyv1beta1.Client, namespace str
 		accepted.add(string(identity))
 	}
 	for _, account := range client.MeshTLS.ServiceAccounts {
-		accepted.addName(f.mesh.serviceAccount(cmp.Or(account.Namespace, namespace), account.Name))
+		accepted.addName(d.mesh.serviceAccount(cmp.Or(account.Namespace, namespace), account.Name))
 	}
 	if accepted.empty() {
 		return nil, errors.New("spec.client.meshTLS has no identity")
@@ -123,16 +124,18 @@ type resolved struct {
 type reference struct{ namespace, name string }
 
 // Index keys of what a policy, a route or a rate limit is for.
-func serverTarget(namespace, name string) string { return namespace + "/server/" + name }
-func namespaceTarget(namespace string) string    { return namespace + "/namespace" }
+func serverTarget(namespace, name string) string {
+	return gateway.Reference{Kind: gateway.Server, Namespace: namespace, Name: name}.String()
+}
+func namespaceTarget(namespace string) string { return namespace + "/namespace" }
 func routeTarget(namespace, group, kind, name string) string {
 	return namespace + "/route/" + strings.ToLower(group+"/"+kind+"/"+name)
 }
 
 var policiesByTarget = state.NewIndex(0, "target", func(p *authorizationPolicy) []string { return []string{p.target} })
 
-func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPolicy, previous *authorizationPolicy) *authorizationPolicy {
-	out := &authorizationPolicy{Object: source, authentication: f.unauthenticated, networks: f.allNetworks}
+func (d *deriver) authorizationPolicy(source *policyv1alpha1.AuthorizationPolicy, previous *authorizationPolicy) *authorizationPolicy {
+	out := &authorizationPolicy{Object: source, authentication: d.unauthenticated, networks: d.allNetworks}
 	target := source.Spec.TargetRef
 	switch {
 	case target.Targets(apis.Group, "Server"):
@@ -142,7 +145,7 @@ func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPol
 	case target.Targets(apis.Group, "HTTPRoute"), target.Targets(apis.GatewayGroup, "HTTPRoute"), target.Targets(apis.GatewayGroup, "GRPCRoute"):
 		out.target = routeTarget(source.Namespace, target.Group, target.Kind, target.Name)
 	default:
-		return unusable(f, "AuthorizationPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
+		return unusable(d, "AuthorizationPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
 	}
 	var contradictions []error
 	hasIdentity := false
@@ -155,7 +158,7 @@ func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPol
 				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a client has one identity only", i))
 			} else if isAccount {
 				var accepted identities
-				accepted.addName(f.mesh.serviceAccount(name.namespace, name.name))
+				accepted.addName(d.mesh.serviceAccount(name.namespace, name.name))
 				out.authentication = accepted.authentication()
 			} else {
 				out.meshTLS = name
@@ -167,11 +170,11 @@ func (f *former) formAuthorizationPolicy(source *policyv1alpha1.AuthorizationPol
 			}
 			out.network = name
 		default:
-			return unusable(f, "AuthorizationPolicy", source, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: kind %s is no authentication", i, ref.GroupKind()), previous)
+			return unusable(d, "AuthorizationPolicy", source, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: kind %s is no authentication", i, ref.GroupKind()), previous)
 		}
 	}
 	if out.contradiction = errors.Join(contradictions...); out.contradiction != nil {
-		f.log.Info("AuthorizationPolicy authorizes nobody", "object", source.Namespace+"/"+source.Name, "error", out.contradiction)
+		d.log.Info("AuthorizationPolicy authorizes nobody", "object", source.Namespace+"/"+source.Name, "error", out.contradiction)
 	}
 	if out.meshTLS == (reference{}) && out.network == (reference{}) {
 		out.authz = out.allows(out.networks, out.authentication)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // policy-inbound 4.4, 8.3 and 9: what precedes what. Each list is in order.
@@ -22,14 +24,17 @@ func TestBefore(t *testing.T) {
 		&server{Object: named("b"), serverSpec: serverSpec{created: created(early)}},
 		&server{Object: named("c"), serverSpec: serverSpec{created: created(early)}},
 		&server{Object: named("a"), serverSpec: serverSpec{created: created(late)}})
-	ordered(t, (*route).before,
-		&route{Object: named("b"), group: "x", kind: "HTTPRoute", created: created(early)},
-		&route{Object: named("c"), group: "g", kind: "HTTPRoute", created: created(early)},
-		&route{Object: named("c"), group: "p", kind: "GRPCRoute", created: created(early)},
-		&route{Object: named("c"), group: "p", kind: "HTTPRoute", created: created(early)},
-		&route{Object: named("a"), created: created(late)},
-		&route{Object: named("0"), created: created(none)},
-		&route{Object: named("1"), created: created(none)})
+	route := func(name, group, kind string, at int64) *gateway.Route {
+		return &gateway.Route{Object: named(name), Group: group, Kind: kind, Inbound: gateway.InForce{Version: &gateway.Version{Created: created(at)}}}
+	}
+	ordered(t, gateway.CompareInbound,
+		route("b", "x", "HTTPRoute", early),
+		route("c", "g", "HTTPRoute", early),
+		route("c", "p", "GRPCRoute", early),
+		route("c", "p", "HTTPRoute", early),
+		route("a", "", "", late),
+		route("0", "", "", none),
+		route("1", "", "", none))
 	ordered(t, (*rateLimit).before,
 		&rateLimit{Object: named("b"), created: created(early)},
 		&rateLimit{Object: named("c"), created: created(early)},

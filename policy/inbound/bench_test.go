@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // benchCluster is 1,000 Servers with a policy each and 5,000 Pods, of which
@@ -18,7 +19,7 @@ func benchCluster(b *testing.B) (*loadCluster, *view.Graph) {
 	}
 	c := &loadCluster{shape: loadShape{Servers: 1000, Pods: 5000}, state: st}
 	config := DefaultConfig()
-	config.State, config.Graph = st, view.NewGraph(st)
+	config.State, config.Graph, config.Routes = st, view.NewGraph(st), gateway.New(st, nil)
 	server, err := New(config)
 	if err != nil {
 		b.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/logs"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
@@ -51,6 +52,7 @@ func newClusterOver(t testing.TB, st *state.State, graph *view.Graph, config Con
 	}
 	config.State, config.Graph, config.Stopping, config.Registerer = st, c.graph, c.stopping, c.registry
 	config.Log = slog.New(slog.NewTextHandler(c.log, nil))
+	config.Routes = gateway.New(st, config.Log)
 	var err error
 	if c.server, err = New(config); err != nil {
 		t.Fatal(err)

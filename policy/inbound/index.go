@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // index is the derived kinds from which inbound policy is made: each object of
@@ -18,27 +19,23 @@ type index struct {
 	authorizationPolicies *state.Kind[*authorizationPolicy]
 	meshTLS               *state.Kind[*meshTLS]
 	networks              *state.Kind[*network]
-	policyHTTPRoutes      *state.Kind[*route]
-	httpRoutes            *state.Kind[*route]
-	grpcRoutes            *state.Kind[*route]
+	routes                *gateway.Routes
 	rateLimits            *state.Kind[*rateLimit]
 }
 
-func newIndex(st *state.State, f *former) *index {
+func newIndex(st *state.State, d *deriver, routes *gateway.Routes) *index {
 	return &index{
-		messages:              f.messages,
-		log:                   f.log,
-		pods:                  state.Derive(st, "inbound-pod", state.Pods, f.formPod),
-		externalWorkloads:     state.Derive(st, "inbound-externalworkload", state.ExternalWorkloads, f.formExternalWorkload),
-		servers:               state.Derive(st, "inbound-server", state.Servers, f.formServer),
-		serverAuthorizations:  state.Derive(st, "inbound-serverauthorization", state.ServerAuthorizations, f.formServerAuthorization),
-		authorizationPolicies: state.Derive(st, "inbound-authorizationpolicy", state.AuthorizationPolicies, f.formAuthorizationPolicy, policiesByTarget),
-		meshTLS:               state.Derive(st, "inbound-meshtls", state.MeshTLSAuthentications, f.formMeshTLS),
-		networks:              state.Derive(st, "inbound-network", state.NetworkAuthentications, f.formNetwork),
-		policyHTTPRoutes:      state.Derive(st, "inbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, routesByServer),
-		httpRoutes:            state.Derive(st, "inbound-httproute", state.HTTPRoutes, f.formHTTPRoute, routesByServer),
-		grpcRoutes:            state.Derive(st, "inbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, routesByServer),
-		rateLimits:            state.Derive(st, "inbound-ratelimit", state.HTTPLocalRateLimitPolicies, f.formRateLimit, limitsByServer),
+		messages:              d.messages,
+		log:                   d.log,
+		pods:                  state.Derive(st, "inbound-pod", state.Pods, d.pod),
+		externalWorkloads:     state.Derive(st, "inbound-externalworkload", state.ExternalWorkloads, d.externalWorkload),
+		servers:               state.Derive(st, "inbound-server", state.Servers, d.server),
+		serverAuthorizations:  state.Derive(st, "inbound-serverauthorization", state.ServerAuthorizations, d.serverAuthorization),
+		authorizationPolicies: state.Derive(st, "inbound-authorizationpolicy", state.AuthorizationPolicies, d.authorizationPolicy, policiesByTarget),
+		meshTLS:               state.Derive(st, "inbound-meshtls", state.MeshTLSAuthentications, d.meshTLSAuthentication),
+		networks:              state.Derive(st, "inbound-network", state.NetworkAuthentications, d.networkAuthentication),
+		routes:                routes,
+		rateLimits:            state.Derive(st, "inbound-ratelimit", state.HTTPLocalRateLimitPolicies, d.rateLimit, limitsByServer),
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 	"github.com/linkerd-lite/linkerd-lite/test/load"
 )
 
@@ -114,6 +115,7 @@ func serveLoad(shape loadShape) error {
 	serving := grpcserver.New(grpcserver.Config{Metrics: metrics, Naming: grpcserver.PolicyNaming})
 	config := DefaultConfig()
 	config.State, config.Graph, config.Stopping = st, view.NewGraph(st), serving.Done()
+	config.Routes = gateway.New(st, nil)
 	server, err := New(config)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // sizes exports how many objects of each kind the index holds, by namespace
@@ -30,17 +31,23 @@ func newSizes(st *state.State, ix *index) *sizes {
 		newCount("server", ix.servers),
 		newCount("server_authorization", ix.serverAuthorizations),
 		newCount("authorization_policy", ix.authorizationPolicies),
-		newCount("http_route", ix.policyHTTPRoutes, ix.httpRoutes),
+		newCountIf("http_route", func(r *gateway.Route) bool { return r.Inbound != (gateway.InForce{}) }, ix.routes.PolicyHTTP, ix.routes.HTTP),
 	}}
 }
 
-func newCount[D state.Object](name string, kinds ...*state.Kind[D]) count {
+func newCount[D state.Object](name string, kind *state.Kind[D]) count {
+	return newCountIf(name, func(D) bool { return true }, kind)
+}
+
+func newCountIf[D state.Object](name string, counts func(D) bool, kinds ...*state.Kind[D]) count {
 	return count{
 		desc: prometheus.NewDesc("inbound_index_"+name+"_index_size", "Number of objects in the index of inbound policy.", []string{"namespace"}, nil),
 		add: func(r *state.Reader, byNamespace map[string]int) {
 			for _, kind := range kinds {
 				for obj := range state.All(r, kind) {
-					byNamespace[obj.GetNamespace()]++
+					if counts(obj) {
+						byNamespace[obj.GetNamespace()]++
+					}
 				}
 			}
 		},

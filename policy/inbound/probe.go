@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -17,21 +18,25 @@ const probeSeparator = "\n"
 // probeKey makes one comparable value of the sorted paths of a port's probes.
 func probeKey(paths []string) string { return strings.Join(paths, probeSeparator) }
 
-// probePath is the path that a kubelet requests for a probe's path: without
-// query, and absolute (P123).
+// probePath is the path that a kubelet requests for a probe's path (P123). What
+// counts is what stands on the wire, so the URL is made as a kubelet makes it:
+// its host takes the place of one that the path has, a text that is no URL is
+// a path as it stands, and Go's client escapes what a URL cannot hold. Thus
+// /a|b is requested as /a%7Cb, and //x as / (G1).
 func probePath(text string) (string, error) {
-	reference, err := url.Parse(text)
+	target, err := url.Parse(text)
+	if err != nil {
+		target = &url.URL{Path: text}
+	}
+	target.Scheme, target.Host = "http", "pod"
+	request, err := url.Parse(target.String())
 	if err != nil {
 		return "", fmt.Errorf("path %q: %w", text, err)
 	}
-	path := reference.EscapedPath()
-	if reference.Opaque != "" {
+	if request.Host == "" {
 		return "", fmt.Errorf("path %q has no path", text)
 	}
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	return path, nil
+	return cmp.Or(request.EscapedPath(), "/"), nil
 }
 
 // probeRoute lets probes from the probe networks through, whatever the policy

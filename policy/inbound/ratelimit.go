@@ -29,10 +29,10 @@ var limitsByServer = state.NewIndex(0, "server", func(l *rateLimit) []string {
 	return []string{l.server}
 })
 
-func (f *former) formRateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, previous *rateLimit) *rateLimit {
+func (d *deriver) rateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, previous *rateLimit) *rateLimit {
 	target := source.Spec.TargetRef
 	if !target.Targets(apis.Group, "Server") {
-		return unusable(f, "HTTPLocalRateLimitPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
+		return unusable(d, "HTTPLocalRateLimitPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
 	}
 	out := &rateLimit{Object: source, created: source.CreationTimestamp.Time}
 	for _, condition := range source.Status.Conditions {
@@ -49,13 +49,13 @@ func (f *former) formRateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, 
 		clients := &pb.HttpLocalRateLimit_Override_ClientIdentities{}
 		for _, ref := range override.ClientRefs {
 			if !ref.Targets("", "ServiceAccount") {
-				return unusable(f, "HTTPLocalRateLimitPolicy", source, fmt.Errorf("spec.overrides[%d].clientRefs: kind %s has no identity", i, ref.GroupKind()), previous)
+				return unusable(d, "HTTPLocalRateLimitPolicy", source, fmt.Errorf("spec.overrides[%d].clientRefs: kind %s has no identity", i, ref.GroupKind()), previous)
 			}
 			namespace := ref.Namespace
 			if namespace == "" {
 				namespace = source.Namespace
 			}
-			clients.Identities = append(clients.Identities, &pb.Identity{Name: f.mesh.serviceAccount(namespace, ref.Name)})
+			clients.Identities = append(clients.Identities, &pb.Identity{Name: d.mesh.serviceAccount(namespace, ref.Name)})
 		}
 		out.message.Overrides = append(out.message.Overrides, &pb.HttpLocalRateLimit_Override{
 			Limit:   &pb.HttpLocalRateLimit_Limit{RequestsPerSecond: override.RequestsPerSecond},

@@ -49,7 +49,7 @@ spec:
     readinessProbe: {httpGet: {path: "/init#f", port: 8080}}`))
 			c.watch("ns:pause", 8080).want("default/all-unauthenticated detect 10s\nauthz default/all-unauthenticated unauthenticated from all" + defaultRoute + `
 route default:probe
-  rule path:{exact:/} method:{registered:GET}; path:{exact:/abs} method:{registered:GET}; path:{exact:/init} method:{registered:GET}; path:{exact:/z} method:{registered:GET}
+  rule path:{exact:/} method:{registered:GET}; path:{exact:/%25zz} method:{registered:GET}; path:{exact:/abs} method:{registered:GET}; path:{exact:/init} method:{registered:GET}; path:{exact:/z} method:{registered:GET}
   authz default/probe unauthenticated from all`)
 		}},
 		"P122 no probe networks": {config: func(c *Config) { c.ProbeNetworks = "" }, run: func(t *testing.T, c *cluster) {

@@ -265,7 +265,7 @@ func TestPorts(t *testing.T) {
 		}},
 		"B29 P86 what is wrong with a Pod is said once": {run: func(t *testing.T, c *cluster) {
 			doc := annotated("pause", "config.linkerd.io/opaque-ports: '80,http', config.linkerd.io/default-inbound-policy: bogus, config.linkerd.io/proxy-require-identity-inbound-ports: '90-80'")
-			probed := strings.Replace(doc, "spec: {}", "spec: {containers: [{name: c, livenessProbe: {httpGet: {path: '/%zz', port: 80}}}]}", 1)
+			probed := strings.Replace(doc, "spec: {}", "spec: {containers: [{name: c, livenessProbe: {httpGet: {path: 'a:b', port: 80}}}]}", 1)
 			for i, row := range []struct {
 				doc   string
 				lines int

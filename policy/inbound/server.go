@@ -18,6 +18,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // Config is what a Server needs. The fields of the second half are flags of
@@ -25,6 +26,8 @@ import (
 type Config struct {
 	State *state.State
 	Graph *view.Graph
+	// Routes are those of the State.
+	Routes *gateway.Routes
 	// Stopping is closed when streams must end, which they do with status OK
 	// (P313). Nil means never.
 	Stopping <-chan struct{}
@@ -91,12 +94,12 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("default-policy: %w", err)
 	}
-	f := &former{
+	d := &deriver{
 		messages: newMessages(clusterNetworks, probeNetworks),
 		log:      log,
 		mesh:     mesh{controlPlaneNamespace: config.ControlPlaneNamespace, trustDomain: config.TrustDomain},
 	}
-	ix := newIndex(config.State, f)
+	ix := newIndex(config.State, d, config.Routes)
 	if config.Registerer != nil {
 		if err := config.Registerer.Register(newSizes(config.State, ix)); err != nil {
 			return nil, fmt.Errorf("inbound policy: %w", err)

@@ -10,14 +10,15 @@ import (
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // detectTimeout is how long proxies wait for a first byte that tells the protocol.
 const detectTimeout = 10 * time.Second
 
-// terms are what goes into the answer for a port, apart from the probes that
+// portPolicy is what goes into the answer for a port, apart from the probes that
 // its workload has.
-type terms struct {
+type portPolicy struct {
 	protocol apis.ProxyProtocol
 	// server is the name of the Server, "" for a port without one, which has
 	// the policy of that name.
@@ -32,21 +33,21 @@ type terms struct {
 }
 
 // isPlain tells whether nothing is attached to the port but authorizations.
-func (t *terms) isPlain() bool {
-	return len(t.httpRoutes) == 0 && len(t.grpcRoutes) == 0 && t.rateLimit == nil
+func (p *portPolicy) isPlain() bool {
+	return len(p.httpRoutes) == 0 && len(p.grpcRoutes) == 0 && p.rateLimit == nil
 }
 
-func (t *terms) labels() map[string]string {
-	if t.server == "" {
-		return defaultLabels(string(t.policy))
+func (p *portPolicy) labels() map[string]string {
+	if p.server == "" {
+		return defaultLabels(string(p.policy))
 	}
-	return map[string]string{"group": apis.Group, "kind": "server", "name": t.server}
+	return map[string]string{"group": apis.Group, "kind": "server", "name": p.server}
 }
 
 // isHTTP tells whether HTTP can be spoken, and so routes of it apply. Without
 // any of its own, a port has a route for probes (policy-inbound 8.2).
-func (t *terms) isHTTP() bool {
-	switch t.protocol {
+func (p *portPolicy) isHTTP() bool {
+	switch p.protocol {
 	case apis.ProxyProtocolGRPC, apis.ProxyProtocolOpaque, apis.ProxyProtocolTLS:
 		return false
 	}
@@ -55,22 +56,22 @@ func (t *terms) isHTTP() bool {
 
 // message is the answer without the authorizations, with the probes' route if
 // there is one.
-func (m *messages) message(t *terms, probes *pb.HttpRoute) *pb.Server {
-	server := &pb.Server{Labels: t.labels()}
-	routes := t.httpRoutes
+func (m *messages) message(p *portPolicy, probes *pb.HttpRoute) *pb.Server {
+	server := &pb.Server{Labels: p.labels()}
+	routes := p.httpRoutes
 	if len(routes) == 0 {
 		routes = []*pb.HttpRoute{m.httpDefault}
 		if probes != nil {
 			routes = append(routes, probes)
 		}
 	}
-	switch t.protocol {
+	switch p.protocol {
 	case apis.ProxyProtocolHTTP1:
-		server.Protocol = &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Http1_{Http1: &pb.ProxyProtocol_Http1{Routes: routes, LocalRateLimit: t.rateLimit}}}
+		server.Protocol = &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Http1_{Http1: &pb.ProxyProtocol_Http1{Routes: routes, LocalRateLimit: p.rateLimit}}}
 	case apis.ProxyProtocolHTTP2:
-		server.Protocol = &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Http2_{Http2: &pb.ProxyProtocol_Http2{Routes: routes, LocalRateLimit: t.rateLimit}}}
+		server.Protocol = &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Http2_{Http2: &pb.ProxyProtocol_Http2{Routes: routes, LocalRateLimit: p.rateLimit}}}
 	case apis.ProxyProtocolGRPC:
-		grpcRoutes := t.grpcRoutes
+		grpcRoutes := p.grpcRoutes
 		if len(grpcRoutes) == 0 {
 			grpcRoutes = []*pb.GrpcRoute{m.grpcDefault}
 		}
@@ -81,58 +82,44 @@ func (m *messages) message(t *terms, probes *pb.HttpRoute) *pb.Server {
 		server.Protocol = &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Tls_{Tls: &pb.ProxyProtocol_Tls{}}}
 	default:
 		server.Protocol = &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Detect_{Detect: &pb.ProxyProtocol_Detect{
-			Timeout: durationpb.New(detectTimeout), HttpRoutes: routes, HttpLocalRateLimit: t.rateLimit,
+			Timeout: durationpb.New(detectTimeout), HttpRoutes: routes, HttpLocalRateLimit: p.rateLimit,
 		}}}
 	}
 	return server
 }
 
-// defaultTerms are those of a port without a Server (policy-inbound 5).
-func (m *messages) defaultTerms(name policyName, opaque bool) *terms {
-	t := &terms{policy: name, authorizations: m.authorize(nil, name)}
+// defaultPortPolicy is that of a port without a Server (policy-inbound 5).
+func (m *messages) defaultPortPolicy(name policyName, opaque bool) *portPolicy {
+	p := &portPolicy{policy: name, authorizations: m.authorize(nil, name)}
 	if opaque {
-		t.protocol = apis.ProxyProtocolOpaque
+		p.protocol = apis.ProxyProtocolOpaque
 	}
-	return t
+	return p
 }
 
-// serverTerms are those of a Server's ports.
-func (ix *index) serverTerms(r *state.Reader, s *server) *terms {
-	t := &terms{
+// serverPortPolicy is that of a Server's ports.
+func (ix *index) serverPortPolicy(r *state.Reader, s *server) *portPolicy {
+	p := &portPolicy{
 		protocol:       s.protocol,
 		server:         s.GetName(),
 		authorizations: ix.serverAuthorizationsOf(r, s),
 	}
-	t.authorizations = ix.messages.authorize(t.authorizations, s.access)
+	p.authorizations = ix.messages.authorize(p.authorizations, s.access)
 	switch s.protocol {
 	case apis.ProxyProtocolOpaque, apis.ProxyProtocolTLS:
 	case apis.ProxyProtocolGRPC:
-		for _, route := range ix.attached(r, s, ix.grpcRoutes) {
-			message := &pb.GrpcRoute{Metadata: route.grpc.Metadata, Hosts: route.grpc.Hosts, Rules: route.grpc.Rules}
-			message.Authorizations = authzMessages(ix.policiesFor(r, route.target))
-			t.grpcRoutes = append(t.grpcRoutes, message)
+		for _, route := range attachedRoutes(r, s, ix.routes.GRPC) {
+			p.grpcRoutes = append(p.grpcRoutes, grpcRoute(route, ix.routeAuthorizations(r, route)))
 		}
 	default:
-		for _, route := range ix.attached(r, s, ix.policyHTTPRoutes, ix.httpRoutes) {
-			message := &pb.HttpRoute{Metadata: route.http.Metadata, Hosts: route.http.Hosts, Rules: route.http.Rules}
-			message.Authorizations = authzMessages(ix.policiesFor(r, route.target))
-			t.httpRoutes = append(t.httpRoutes, message)
+		for _, route := range attachedRoutes(r, s, ix.routes.PolicyHTTP, ix.routes.HTTP) {
+			p.httpRoutes = append(p.httpRoutes, httpRoute(route, ix.routeAuthorizations(r, route)))
 		}
 		if limits := state.AppendBy(nil, r, ix.rateLimits, limitsByServer, s.target); len(limits) > 0 {
-			t.rateLimit = slices.MinFunc(limits, (*rateLimit).before).message
+			p.rateLimit = slices.MinFunc(limits, (*rateLimit).before).message
 		}
 	}
-	return t
-}
-
-// attached are the routes of some kinds that a Server has, in order.
-func (ix *index) attached(r *state.Reader, s *server, kinds ...*state.Kind[*route]) []*route {
-	var routes []*route
-	for _, kind := range kinds {
-		routes = state.AppendBy(routes, r, kind, routesByServer, s.target)
-	}
-	slices.SortFunc(routes, (*route).before)
-	return routes
+	return p
 }
 
 // serverAuthorizationsOf are the authorizations of a Server (policy-inbound 6),
@@ -149,9 +136,10 @@ func (ix *index) serverAuthorizationsOf(r *state.Reader, s *server) []*authz {
 	return authorizations
 }
 
-// policiesFor are the authorizations of the policies with that target, in order of name.
-func (ix *index) policiesFor(r *state.Reader, target string) []*authz {
-	return ix.authorize(r, state.AppendBy(nil, r, ix.authorizationPolicies, policiesByTarget, target))
+// routeAuthorizations are those of the policies for a route, in order of name.
+func (ix *index) routeAuthorizations(r *state.Reader, route *gateway.Route) []*pb.Authz {
+	target := routeTarget(route.GetNamespace(), route.Group, route.Kind, route.GetName())
+	return authzMessages(ix.authorize(r, state.AppendBy(nil, r, ix.authorizationPolicies, policiesByTarget, target)))
 }
 
 // authorize sorts policies and returns what they allow, with room for one more.

@@ -41,26 +41,26 @@ type workloadSpec struct {
 	problems []error
 }
 
-// formPod derives the workload of a Pod, nil for one outside the mesh. What of
+// pod derives the workload of a Pod, nil for one outside the mesh. What of
 // a Pod changes often, its status, does not make a new workload.
-func (f *former) formPod(pod *corev1.Pod, previous *workload) *workload {
+func (d *deriver) pod(pod *corev1.Pod, previous *workload) *workload {
 	if _, meshed := pod.Labels[linkerd.ControlPlaneNSLabel]; !meshed {
 		return nil
 	}
 	spec := newWorkloadSpec(pod)
 	spec.named = namedPorts(pod)
 	spec.probes = spec.podProbes(pod)
-	return f.keepEqual(pod, spec, previous)
+	return d.keepEqual(pod, spec, previous)
 }
 
-func (f *former) formExternalWorkload(ew *workloadv1beta1.ExternalWorkload, previous *workload) *workload {
+func (d *deriver) externalWorkload(ew *workloadv1beta1.ExternalWorkload, previous *workload) *workload {
 	// What is not there with Linkerd's controller: it asks for addresses, which the schema does not, and what was written
 	// as v1alpha1 has its identity under another name.
 	if ew.Spec.MeshTLS == (workloadv1beta1.MeshTLS{}) {
-		return unusable(f, "ExternalWorkload", ew, errors.New("spec.meshTLS is missing; v1alpha1 calls it meshTls, which nothing converts"), previous)
+		return unusable(d, "ExternalWorkload", ew, errors.New("spec.meshTLS is missing; v1alpha1 calls it meshTls, which nothing converts"), previous)
 	}
 	if slices.ContainsFunc(ew.Spec.WorkloadIPs, func(address workloadv1beta1.WorkloadIP) bool { return address.IP == "" }) {
-		return unusable(f, "ExternalWorkload", ew, errors.New("spec.workloadIPs: ip is missing"), previous)
+		return unusable(d, "ExternalWorkload", ew, errors.New("spec.workloadIPs: ip is missing"), previous)
 	}
 	spec := newWorkloadSpec(ew)
 	spec.external = true
@@ -73,17 +73,17 @@ func (f *former) formExternalWorkload(ew *workloadv1beta1.ExternalWorkload, prev
 		}
 		spec.named[port.Name] = []uint16{uint16(port.Port)} // one number per name, the last
 	}
-	return f.keepEqual(ew, spec, previous)
+	return d.keepEqual(ew, spec, previous)
 }
 
-func (f *former) keepEqual(source metav1.Object, spec workloadSpec, previous *workload) *workload {
+func (d *deriver) keepEqual(source metav1.Object, spec workloadSpec, previous *workload) *workload {
 	known := previous != nil && previous.GetUID() == source.GetUID()
 	if known && reflect.DeepEqual(previous.workloadSpec, spec) {
 		return previous
 	}
 	if !known || !reflect.DeepEqual(previous.problems, spec.problems) {
 		for _, err := range spec.problems {
-			f.log.Warn("ignored for inbound policy", "workload", source.GetNamespace()+"/"+source.GetName(), "error", err)
+			d.log.Warn("ignored for inbound policy", "workload", source.GetNamespace()+"/"+source.GetName(), "error", err)
 		}
 	}
 	return &workload{Object: source, workloadSpec: spec}

@@ -44,12 +44,12 @@ func addresses(cidr netip.Prefix) *big.Int {
 	return new(big.Int).Lsh(big.NewInt(1), uint(cidr.Addr().BitLen()-cidr.Bits()))
 }
 
-// egressNetworks converts networks; without any they are all that is not the
+// networks converts networks; without any they are all that is not the
 // cluster's. One that is no network does not decode, and so is not seen here.
-func (f *former) egressNetworks(networks []apis.Network) []network {
+func (d *deriver) networks(networks []apis.Network) []network {
 	if networks == nil {
 		var v4, v6 []netip.Prefix
-		for _, cluster := range f.clusterNetworks {
+		for _, cluster := range d.clusterNetworks {
 			if cluster.Addr().Is4() {
 				v4 = append(v4, cluster)
 			} else {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 func born(doc, created string) string {
@@ -140,7 +142,7 @@ func TestEgressStreams(t *testing.T) {
 
 // Of an EgressNetwork that is not known, nothing is known to be allowed (policy-outbound 8).
 func TestUnknownEgressNetworkDenies(t *testing.T) {
-	b := builder{target: target{parentKey: parentKey{true, "ns", "gone"}, port: 80, address: netip.MustParseAddrPort("1.1.1.1:80")}}
+	b := builder{target: target{Reference: gateway.Reference{Kind: gateway.EgressNetwork, Namespace: "ns", Name: "gone"}, port: 80, address: netip.MustParseAddrPort("1.1.1.1:80")}}
 	wantText(t, `
 		EgressNetwork ns/gone:80 detect
 		opaque tcp-egress-deny

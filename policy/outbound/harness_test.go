@@ -16,6 +16,7 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 	"github.com/linkerd-lite/linkerd-lite/test/logs"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 	"github.com/linkerd-lite/linkerd-lite/test/streams"
@@ -46,6 +47,7 @@ func newCluster(t testing.TB, config Config) *cluster {
 	}
 	config.State, config.Graph, config.Stopping, config.Registerer = st, c.graph, c.stopping, c.registry
 	config.Log = slog.New(slog.NewTextHandler(c.log, nil))
+	config.Routes = gateway.New(st, config.Log)
 	if c.server, err = New(config); err != nil {
 		t.Fatal(err)
 	}

@@ -6,47 +6,38 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
-// former derives what policy needs from the cluster's objects. It holds what
-// that depends on besides the objects. Immutable.
-type former struct {
+// deriver derives the parents from the cluster's objects. It holds what they
+// depend on besides the objects. Immutable.
+type deriver struct {
 	log             *slog.Logger
 	clusterNetworks []netip.Prefix
 	opaquePorts     linkerd.PortSet
-	// allowL5dHeaders lets clients set timeouts and retries by headers.
-	allowL5dHeaders bool
 }
 
-// index is the derived kinds from which outbound policy is made: each object
-// of the cluster in the form that policy uses.
+// index is the derived kinds from which outbound policy is made.
 type index struct {
 	services       *state.Kind[*parent]
 	egressNetworks *state.Kind[*parent]
-	// routes are those of the five kinds that can be parents' routes.
-	routes [5]*state.Kind[*route]
+	routes         *gateway.Routes
 }
 
-func newIndex(st *state.State, f *former) *index {
+func newIndex(st *state.State, d *deriver, routes *gateway.Routes) *index {
 	return &index{
-		services:       state.Derive(st, "outbound-service", state.Services, f.formService, parentsByIP),
-		egressNetworks: state.Derive(st, "outbound-egressnetwork", state.EgressNetworks, f.formEgressNetwork),
-		routes: [...]*state.Kind[*route]{
-			state.Derive(st, "outbound-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, producersByParent, consumers),
-			state.Derive(st, "outbound-httproute", state.HTTPRoutes, f.formHTTPRoute, producersByParent, consumers),
-			state.Derive(st, "outbound-grpcroute", state.GRPCRoutes, f.formGRPCRoute, producersByParent, consumers),
-			state.Derive(st, "outbound-tlsroute", state.TLSRoutes, f.formTLSRoute, producersByParent, consumers),
-			state.Derive(st, "outbound-tcproute", state.TCPRoutes, f.formTCPRoute, producersByParent, consumers),
-		},
+		services:       state.Derive(st, "outbound-service", state.Services, d.service, parentsByIP),
+		egressNetworks: state.Derive(st, "outbound-egressnetwork", state.EgressNetworks, d.egressNetwork),
+		routes:         routes,
 	}
 }
 
 // parent returns the parent, nil if there is none.
-func (ix *index) parent(r *state.Reader, key parentKey) *parent {
+func (ix *index) parent(r *state.Reader, key gateway.Reference) *parent {
 	kind := ix.services
-	if key.egress {
+	if key.Kind == gateway.EgressNetwork {
 		kind = ix.egressNetworks
 	}
-	p, _ := state.Get(r, kind, key.namespace, key.name)
+	p, _ := state.Get(r, kind, key.Namespace, key.Name)
 	return p
 }

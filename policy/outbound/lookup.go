@@ -12,6 +12,7 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // answer is a view of either family.
@@ -73,21 +74,21 @@ func (s *Server) authorityTarget(authority string) (target, error) {
 	if port == 0 {
 		port = defaultPort
 	}
-	return target{parentKey: parentKey{false, namespace, name}, port: port}, nil
+	return target{Reference: gateway.Reference{Kind: gateway.Service, Namespace: namespace, Name: name}, port: port}, nil
 }
 
 func (s *Server) subscribeAddress(address netip.AddrPort, namespace string) (*subscription, error) {
 	resolution := s.views.resolutions.Acquire(lookup{address.Addr(), namespace})
 	resolved := resolution.Current()
-	found := target{parentKey: resolved.Value.parentKey, port: address.Port()}
+	found := target{Reference: resolved.Value.Reference, port: address.Port()}
 	switch {
-	case found.name != "" && !found.egress:
+	case found.Kind == gateway.Service:
 		// What the Service is called is all that matters from now on.
 		resolution.Release()
 		resolution, resolved = nil, nil
-		service := s.views.index.parent(s.state.Snapshot().Reader(), found.parentKey)
+		service := s.views.index.parent(s.state.Snapshot().Reader(), found.Reference)
 		found.undefined = !service.declares(found.port)
-	case found.name == "" && s.inCluster(address.Addr()):
+	case found.Kind == gateway.OtherKind && s.inCluster(address.Addr()):
 		resolution.Release()
 		return nil, status.Error(codes.NotFound, "No such service")
 	default:

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // sizes exports the sizes of the index (policy-outbound, metrics). They are
@@ -53,13 +54,16 @@ func (s *sizes) Collect(metrics chan<- prometheus.Metric) {
 	metrics <- prometheus.MustNewConstMetric(s.services, prometheus.GaugeValue, float64(len(ips)))
 	metrics <- prometheus.MustNewConstMetric(s.parents, prometheus.GaugeValue, float64(parents))
 
-	all, ports := map[attachment]bool{}, map[attachment]bool{}
-	for _, kind := range s.index.routes {
+	all, ports := map[gateway.Attachment]bool{}, map[gateway.Attachment]bool{}
+	for _, kind := range s.index.routes.All() {
 		for route := range state.All(r, kind) {
-			for _, a := range route.attached {
-				if a.port != 0 {
+			if route.Outbound.Version == nil {
+				continue
+			}
+			for _, a := range route.Outbound.Attached {
+				if a.Port != 0 {
 					ports[a] = true
-				} else if route.kind == httpRoutes {
+				} else if route.Protocol == gateway.HTTP {
 					all[a] = true
 				}
 			}
@@ -69,10 +73,10 @@ func (s *sizes) Collect(metrics chan<- prometheus.Metric) {
 	countByNamespace(metrics, s.portRoutes, ports)
 }
 
-func countByNamespace(metrics chan<- prometheus.Metric, desc *prometheus.Desc, attachments map[attachment]bool) {
+func countByNamespace(metrics chan<- prometheus.Metric, desc *prometheus.Desc, attachments map[gateway.Attachment]bool) {
 	counts := map[string]int{}
 	for a := range attachments {
-		counts[a.namespace]++
+		counts[a.Namespace]++
 	}
 	for namespace, n := range counts {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), namespace)

@@ -13,22 +13,8 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
-
-// parentKey names what traffic goes to and routes attach to: a Service or an
-// EgressNetwork.
-type parentKey struct {
-	egress          bool
-	namespace, name string
-}
-
-// String is the key's form in indexes.
-func (k parentKey) String() string {
-	if k.egress {
-		return "egress/" + k.namespace + "/" + k.name
-	}
-	return "service/" + k.namespace + "/" + k.name
-}
 
 // parent is what policy depends on of a Service or an EgressNetwork. Immutable.
 type parent struct {
@@ -39,7 +25,7 @@ type parent struct {
 	ports map[uint16]appProtocol
 	// opaque are the ports that are opaque unless they declare something else.
 	opaque linkerd.PortSet
-	settings
+	parentSettings
 	// problems are what is wrong with the annotations.
 	problems []string
 
@@ -48,10 +34,10 @@ type parent struct {
 	networks []network
 }
 
-// settings are what annotations of a parent say of all its traffic. Messages
+// parentSettings are what annotations of a parent say of all its traffic. Messages
 // are nil where there is none.
-type settings struct {
-	timeouts  timeouts
+type parentSettings struct {
+	timeouts  settings.Timeouts
 	httpRetry *pb.HttpRoute_Retry
 	grpcRetry *pb.GrpcRoute_Retry
 	accrual   *pb.FailureAccrual
@@ -108,10 +94,10 @@ func (p *parent) declares(port uint16) bool {
 	return ok
 }
 
-// formService derives the parent of a Service.
-func (f *former) formService(service *corev1.Service, previous *parent) *parent {
+// service derives the parent of a Service.
+func (d *deriver) service(service *corev1.Service, previous *parent) *parent {
 	p := &parent{Object: service, ports: map[uint16]appProtocol{}}
-	f.annotate(p, "Service", previous)
+	d.annotate(p, "Service", previous)
 	for _, port := range service.Spec.Ports {
 		if port.Port < 1 || port.Port > 65535 {
 			continue
@@ -133,18 +119,18 @@ func (f *former) formService(service *corev1.Service, previous *parent) *parent 
 	return p
 }
 
-// formEgressNetwork derives the parent of an EgressNetwork. Its own status
+// egressNetwork derives the parent of an EgressNetwork. Its own status
 // does not matter.
-func (f *former) formEgressNetwork(egress *policyv1alpha1.EgressNetwork, previous *parent) *parent {
-	p := &parent{Object: egress, networks: f.egressNetworks(egress.Spec.Networks), deny: egress.Spec.TrafficPolicy != policyv1alpha1.TrafficPolicyAllow}
-	f.annotate(p, "EgressNetwork", previous)
+func (d *deriver) egressNetwork(egress *policyv1alpha1.EgressNetwork, previous *parent) *parent {
+	p := &parent{Object: egress, networks: d.networks(egress.Spec.Networks), deny: egress.Spec.TrafficPolicy != policyv1alpha1.TrafficPolicyAllow}
+	d.annotate(p, "EgressNetwork", previous)
 	p.penalty = nil
 	return p
 }
 
 // annotate reads the annotations. A bad value drops the group that it belongs
 // to (policy-outbound 6.1, 7). What was wrong before is not said again.
-func (f *former) annotate(p *parent, kind string, previous *parent) {
+func (d *deriver) annotate(p *parent, kind string, previous *parent) {
 	values := p.GetAnnotations()
 	ignored := func(group string, err error) {
 		if err == nil {
@@ -152,25 +138,25 @@ func (f *former) annotate(p *parent, kind string, previous *parent) {
 		}
 		p.problems = append(p.problems, err.Error())
 		if previous == nil || previous.GetUID() != p.GetUID() || !slices.Contains(previous.problems, err.Error()) {
-			f.log.Warn("annotations are ignored", "kind", kind, "object", p.GetNamespace()+"/"+p.GetName(), "group", group, "error", err)
+			d.log.Warn("annotations are ignored", "kind", kind, "object", p.GetNamespace()+"/"+p.GetName(), "group", group, "error", err)
 		}
 	}
-	p.opaque = f.opaquePorts
+	p.opaque = d.opaquePorts
 	if list, ok := values[linkerd.OpaquePortsAnnotation]; ok {
 		var err error
 		p.opaque, err = policy.ParsePorts(list)
 		ignored("opaque ports", err)
 	}
 	var err error
-	p.timeouts, err = parseTimeouts(values)
+	p.timeouts, err = settings.ParseTimeouts(values)
 	ignored("timeouts", err)
-	p.httpRetry, err = parseHTTPRetry(values)
+	p.httpRetry, err = settings.ParseHTTPRetry(values)
 	ignored("HTTP retries", err)
-	p.grpcRetry, err = parseGRPCRetry(values)
+	p.grpcRetry, err = settings.ParseGRPCRetry(values)
 	ignored("gRPC retries", err)
-	p.accrual, err = parseAccrual(values)
+	p.accrual, err = settings.ParseFailureAccrual(values)
 	ignored("failure accrual", err)
-	ignored("failure accrual", checkHonorRetryAfter(values))
-	p.penalty, err = parsePenalty(values)
+	ignored("failure accrual", settings.CheckHonorRetryAfter(values))
+	p.penalty, err = settings.ParsePenalty(values)
 	ignored("load", err)
 }

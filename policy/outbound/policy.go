@@ -9,13 +9,14 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 const detectTimeout = 10 * time.Second
 
 // target is what a request is about.
 type target struct {
-	parentKey
+	gateway.Reference
 	// port is the requested one, also of an address.
 	port uint16
 	// undefined is set for an address whose port the Service did not declare
@@ -25,35 +26,38 @@ type target struct {
 	address netip.AddrPort
 }
 
+func (t target) egress() bool { return t.Kind == gateway.EgressNetwork }
+
 // isFallback is true for an address outside the cluster that is in no EgressNetwork.
-func (t target) isFallback() bool { return t.address.IsValid() && !t.egress }
+func (t target) isFallback() bool { return t.address.IsValid() && !t.egress() }
 
 // builder makes a policy from what was read from a snapshot.
 type builder struct {
-	clusterDomain string
-	target        target
+	clusterDomain   string
+	allowL5dHeaders bool
+	target          target
 	// parent is nil if it does not exist.
 	parent *parent
 	// routes of each kind that are attached to the target.
-	routes [routeKinds][]*route
+	routes [gateway.Protocols][]*gateway.Route
 	// exists tells of a Service or an EgressNetwork whether there is one.
-	exists func(parentKey) bool
+	exists func(gateway.Reference) bool
 }
 
-// add adds routes that are attached to the target and sorts them in.
-func (b *builder) add(r *route) {
-	if r.attachedTo(b.target.parentKey, b.target.port) {
-		list := b.routes[r.kind]
-		i, _ := slices.BinarySearchFunc(list, r, (*route).before)
-		b.routes[r.kind] = slices.Insert(list, i, r)
+// add sorts a route in, if it is attached to the target.
+func (b *builder) add(r *gateway.Route) {
+	if r.Outbound.AttachedTo(b.target.Reference, b.target.port) {
+		list := b.routes[r.Protocol]
+		i, _ := slices.BinarySearchFunc(list, r, gateway.CompareOutbound)
+		b.routes[r.Protocol] = slices.Insert(list, i, r)
 	}
 }
 
-func (b *builder) settings() settings {
+func (b *builder) settings() parentSettings {
 	if b.parent == nil {
-		return settings{}
+		return parentSettings{}
 	}
-	return b.parent.settings
+	return b.parent.parentSettings
 }
 
 // build returns the policy. Every field without which proxies refuse a whole
@@ -62,7 +66,7 @@ func (b *builder) build() *pb.OutboundPolicy {
 	if b.target.isFallback() {
 		return fallback(b.target.address)
 	}
-	out := &pb.OutboundPolicy{Metadata: resource(b.target.parentKey, b.target.port)}
+	out := &pb.OutboundPolicy{Metadata: resource(b.target.Reference, b.target.port)}
 	if b.target.undefined && !b.parent.declares(b.target.port) {
 		out.Protocol = undefinedPort()
 	} else {
@@ -77,7 +81,7 @@ func (b *builder) protocol() *pb.ProxyProtocol {
 	case http1:
 		return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Http1_{Http1: b.http1()}}
 	case http2:
-		if len(b.routes[grpcRoutes]) > 0 {
+		if len(b.routes[gateway.GRPC]) > 0 {
 			return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Grpc_{Grpc: b.grpc()}}
 		}
 		return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Http2_{Http2: b.http2()}}
@@ -85,13 +89,13 @@ func (b *builder) protocol() *pb.ProxyProtocol {
 		return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Opaque_{Opaque: b.opaque(nil)}}
 	}
 	switch {
-	case len(b.routes[grpcRoutes]) > 0:
+	case len(b.routes[gateway.GRPC]) > 0:
 		return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Grpc_{Grpc: b.grpc()}}
-	case len(b.routes[httpRoutes]) > 0:
+	case len(b.routes[gateway.HTTP]) > 0:
 		return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Detect_{Detect: b.detect()}}
-	case len(b.routes[tlsRoutes]) > 0:
+	case len(b.routes[gateway.TLS]) > 0:
 		return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Tls_{Tls: b.tls()}}
-	case len(b.routes[tcpRoutes]) > 0:
+	case len(b.routes[gateway.TCP]) > 0:
 		return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Opaque_{Opaque: b.opaque(b.settings().penalty)}}
 	}
 	return &pb.ProxyProtocol{Kind: &pb.ProxyProtocol_Detect_{Detect: b.detect()}}
@@ -115,7 +119,7 @@ func (b *builder) tls() *pb.ProxyProtocol_Tls {
 
 // opaque has one route, since proxies refuse more (P169).
 func (b *builder) opaque(load *pb.Backend_BalanceP2C_PenaltyPeakEwma) *pb.ProxyProtocol_Opaque {
-	if list := b.routes[tcpRoutes]; len(list) > 0 {
+	if list := b.routes[gateway.TCP]; len(list) > 0 {
 		return &pb.ProxyProtocol_Opaque{Routes: []*pb.OpaqueRoute{b.tcpRoute(list[0], load)}}
 	}
 	return &pb.ProxyProtocol_Opaque{Routes: []*pb.OpaqueRoute{b.defaultOpaqueRoute(load)}}
@@ -162,7 +166,7 @@ func fallback(to netip.AddrPort) *pb.OutboundPolicy {
 		Metadata: metadata,
 		Rules: []*pb.HttpRoute_Rule{{
 			Matches:  []*http_route.HttpRouteMatch{{}},
-			Backends: httpFirstAvailable(backend),
+			Backends: httpDistribution.first(backend),
 		}},
 	}}
 	return &pb.OutboundPolicy{
@@ -171,7 +175,7 @@ func fallback(to netip.AddrPort) *pb.OutboundPolicy {
 			Timeout: durationpb.New(detectTimeout),
 			Opaque: &pb.ProxyProtocol_Opaque{Routes: []*pb.OpaqueRoute{{
 				Metadata: metadata,
-				Rules:    []*pb.OpaqueRoute_Rule{{Backends: opaqueFirstAvailable(backend)}},
+				Rules:    []*pb.OpaqueRoute_Rule{{Backends: opaqueDistribution.first(backend)}},
 			}}},
 			Http1: &pb.ProxyProtocol_Http1{Routes: httpRoutes},
 			Http2: &pb.ProxyProtocol_Http2{Routes: httpRoutes},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // A route appears when it is accepted, as one message.
@@ -103,11 +105,13 @@ func TestRouteOrder(t *testing.T) {
 
 // Routes without a time of creation come last (policy-outbound 3.4).
 func TestRoutesWithoutAge(t *testing.T) {
-	object := func(name string) metav1.Object { return &metav1.ObjectMeta{Namespace: "ns", Name: name} }
-	aged, first, second := &route{Object: object("z"), created: time.Unix(1, 0)}, &route{Object: object("a")}, &route{Object: object("b")}
-	list := []*route{second, aged, first}
-	slices.SortFunc(list, (*route).before)
-	if want := []*route{aged, first, second}; !slices.Equal(want, list) {
+	route := func(name string, created time.Time) *gateway.Route {
+		return &gateway.Route{Object: &metav1.ObjectMeta{Namespace: "ns", Name: name}, Outbound: gateway.InForce{Version: &gateway.Version{Created: created}}}
+	}
+	aged, first, second := route("z", time.Unix(1, 0)), route("a", time.Time{}), route("b", time.Time{})
+	list := []*gateway.Route{second, aged, first}
+	slices.SortFunc(list, gateway.CompareOutbound)
+	if want := []*gateway.Route{aged, first, second}; !slices.Equal(want, list) {
 		t.Errorf("%s, %s, %s", list[0].GetName(), list[1].GetName(), list[2].GetName())
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // Config is what a Server needs. The fields of the second half are flags of
@@ -26,6 +27,8 @@ import (
 type Config struct {
 	State *state.State
 	Graph *view.Graph
+	// Routes are those of the State.
+	Routes *gateway.Routes
 	// Stopping is closed when streams must end, which they do with status OK
 	// (P313). Nil means never.
 	Stopping <-chan struct{}
@@ -75,18 +78,18 @@ var _ pb.OutboundPoliciesServer = (*Server)(nil)
 // kinds to the state, which therefore must not run or be read yet, and
 // families of views to the graph.
 func New(config Config) (*Server, error) {
-	f := &former{log: config.Log, allowL5dHeaders: config.AllowL5dRequestHeaders}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
+	d := &deriver{log: config.Log}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	if f.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
+	if d.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
 		return nil, fmt.Errorf("cluster-networks: %w", err)
 	}
-	if f.opaquePorts, err = policy.ParsePorts(config.DefaultOpaquePorts); err != nil {
+	if d.opaquePorts, err = policy.ParsePorts(config.DefaultOpaquePorts); err != nil {
 		return nil, fmt.Errorf("default-opaque-ports: %w", err)
 	}
-	ix := newIndex(config.State, f)
+	ix := newIndex(config.State, d, config.Routes)
 	if config.Registerer != nil {
 		if err := config.Registerer.Register(newSizes(config.State, ix)); err != nil {
 			return nil, fmt.Errorf("outbound policy: %w", err)
@@ -96,8 +99,8 @@ func New(config Config) (*Server, error) {
 		state:           config.State,
 		stopping:        config.Stopping,
 		clusterDomain:   config.ClusterDomain,
-		clusterNetworks: f.clusterNetworks,
-		views:           newViews(config.Graph, ix, config.ClusterDomain, config.GlobalEgressNetworkNamespace),
+		clusterNetworks: d.clusterNetworks,
+		views:           newViews(config.Graph, ix, config),
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
 
 const (
@@ -102,8 +103,8 @@ func TestDefaultRoutesHaveParentSettings(t *testing.T) {
 // A bad value drops the group that it belongs to, and no other (policy-outbound 6.1, 7).
 func TestGroupsOfAnnotations(t *testing.T) {
 	good := map[string]string{
-		timeoutRequestAnnotation: "3s", retryHTTPAnnotation: "5xx", retryGRPCAnnotation: "internal",
-		accrualAnnotation: "unified", honorRetryAfterAnnotation: "'true'", penalizeAnnotation: "'true'",
+		settings.TimeoutRequestAnnotation: "3s", settings.RetryHTTPAnnotation: "5xx", settings.RetryGRPCAnnotation: "internal",
+		settings.FailureAccrualAnnotation: "unified", settings.HonorRetryAfterAnnotation: "'true'", settings.PenalizeFailuresAnnotation: "'true'",
 	}
 	const (
 		hint    = " respect_retry_after_hint:true"
@@ -118,23 +119,23 @@ func TestGroupsOfAnnotations(t *testing.T) {
 		gone              []string
 	}{
 		{"none", "x", nil},
-		{timeoutResponseAnnotation, "1x", []string{limit}},
-		{retryLimitAnnotation, "x", []string{retry5xx, retryInternal}},
-		{retryTimeoutAnnotation, "x", []string{retry5xx, retryInternal}},
-		{retryHTTPAnnotation, "x", []string{retry5xx}},
-		{retryGRPCAnnotation, "x", []string{retryInternal}},
-		{accrualAnnotation, "x", []string{accrual}},
-		{maxFailuresAnnotation, "x", []string{accrual}},
-		{minPenaltyAnnotation, "x", []string{accrual}},
-		{maxPenaltyAnnotation, "x", []string{accrual}},
-		{jitterRatioAnnotation, "x", []string{accrual}},
-		{thresholdAnnotation, "x", []string{accrual}},
-		{windowAnnotation, "x", []string{accrual}},
-		{minRequestsAnnotation, "x", []string{accrual}},
-		{honorRetryAfterAnnotation, "x", []string{hint}},
-		{penalizeAnnotation, "x", []string{penalty}},
-		{penaltyAnnotation, "x", []string{penalty}},
-		{maxRetryAfterAnnotation, "x", []string{penalty}},
+		{settings.TimeoutResponseAnnotation, "1x", []string{limit}},
+		{settings.RetryLimitAnnotation, "x", []string{retry5xx, retryInternal}},
+		{settings.RetryTimeoutAnnotation, "x", []string{retry5xx, retryInternal}},
+		{settings.RetryHTTPAnnotation, "x", []string{retry5xx}},
+		{settings.RetryGRPCAnnotation, "x", []string{retryInternal}},
+		{settings.FailureAccrualAnnotation, "x", []string{accrual}},
+		{settings.MaxFailuresAnnotation, "x", []string{accrual}},
+		{settings.MinPenaltyAnnotation, "x", []string{accrual}},
+		{settings.MaxPenaltyAnnotation, "x", []string{accrual}},
+		{settings.JitterRatioAnnotation, "x", []string{accrual}},
+		{settings.ThresholdAnnotation, "x", []string{accrual}},
+		{settings.WindowAnnotation, "x", []string{accrual}},
+		{settings.MinRequestsAnnotation, "x", []string{accrual}},
+		{settings.HonorRetryAfterAnnotation, "x", []string{hint}},
+		{settings.PenalizeFailuresAnnotation, "x", []string{penalty}},
+		{settings.PenaltyAnnotation, "x", []string{penalty}},
+		{settings.MaxRetryAfterAnnotation, "x", []string{penalty}},
 		{linkerd.OpaquePortsAnnotation, "x", nil},
 	} {
 		t.Run(row.annotation, func(t *testing.T) {
@@ -425,4 +426,25 @@ func TestPenalty(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Whatever annotations say, proxies can use what comes of it.
+func FuzzAccrual(f *testing.F) {
+	f.Add("unified", "8", "10s", "1m", "0.5", "0.8", "10ms", "5", "true", "5s")
+	f.Add("consecutive", "+1", "0s", "0", "inf", "nan", "", "1000001", "T", "-1s")
+	f.Fuzz(func(t *testing.T, mode, maxFailures, minPenalty, maxPenalty, jitter, threshold, window, minRequests, flag, penalty string) {
+		values := map[string]string{
+			settings.FailureAccrualAnnotation: mode, settings.MaxFailuresAnnotation: maxFailures, settings.MinPenaltyAnnotation: minPenalty, settings.MaxPenaltyAnnotation: maxPenalty,
+			settings.JitterRatioAnnotation: jitter, settings.ThresholdAnnotation: threshold, settings.WindowAnnotation: window, settings.MinRequestsAnnotation: minRequests,
+			settings.HonorRetryAfterAnnotation: flag, settings.PenalizeFailuresAnnotation: flag, settings.PenaltyAnnotation: penalty, settings.MaxRetryAfterAnnotation: window,
+		}
+		s := &summarizer{}
+		accrual, err := settings.ParseFailureAccrual(values)
+		if s.accrual(accrual); len(s.problems) > 0 || err != nil && accrual != nil {
+			t.Errorf("%v: %v, %v, %v", values, accrual, err, s.problems)
+		}
+		if load, err := settings.ParsePenalty(values); err != nil && load != nil {
+			t.Errorf("%v: %v, %v", values, load, err)
+		}
+	})
 }

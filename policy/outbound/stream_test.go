@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
 
 // Undefined ports follow the Service, and streams stay open (P139).
@@ -143,7 +145,7 @@ func TestWarnings(t *testing.T) {
 		c.apply(mySvc("timeout.linkerd.io/idle: 1x", "retry.linkerd.io/http: x", "retry.linkerd.io/grpc: x", balancer+": x",
 			alpha+"failure-accrual-honor-retry-after: x", alpha+"penalize-failures: x", "config.linkerd.io/opaque-ports: x"))
 		wantText(t, defaultPolicy, c.get("ns", "10.96.0.10:4191"))
-		for _, annotation := range []string{timeoutIdleAnnotation, retryHTTPAnnotation, retryGRPCAnnotation, accrualAnnotation + ":", honorRetryAfterAnnotation, penalizeAnnotation, "opaque ports"} {
+		for _, annotation := range []string{settings.TimeoutIdleAnnotation, settings.RetryHTTPAnnotation, settings.RetryGRPCAnnotation, settings.FailureAccrualAnnotation + ":", settings.HonorRetryAfterAnnotation, settings.PenalizeFailuresAnnotation, "opaque ports"} {
 			if n := len(c.log.Lines("level=WARN", "ns/my-svc", annotation)); n != 1 {
 				t.Errorf("%s: %d warnings", annotation, n)
 			}

@@ -106,7 +106,7 @@ func (s *summarizer) http(routes []*pb.HttpRoute) {
 				text += " l5d"
 			}
 			backends := rule.GetBackends()
-			s.linef("%s -> %s", text, distribution(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
+			s.linef("%s -> %s", text, distributionText(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (s *summarizer) grpc(routes []*pb.GrpcRoute) {
 				text += " l5d"
 			}
 			backends := rule.GetBackends()
-			s.linef("%s -> %s", text, distribution(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
+			s.linef("%s -> %s", text, distributionText(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (s *summarizer) opaque(routes []*pb.OpaqueRoute) {
 		s.linef("opaque %s", s.metadata(r.GetMetadata()))
 		for _, rule := range r.GetRules() {
 			backends := rule.GetBackends()
-			s.linef(" %s -> %s", list(" filters ", rule.GetFilters()), distribution(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
+			s.linef(" %s -> %s", list(" filters ", rule.GetFilters()), distributionText(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (s *summarizer) tls(routes []*pb.TlsRoute) {
 		s.linef("tls %s%s", s.metadata(r.GetMetadata()), list(" snis ", r.GetSnis()))
 		for _, rule := range r.GetRules() {
 			backends := rule.GetBackends()
-			s.linef(" %s -> %s", list(" filters ", rule.GetFilters()), distribution(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
+			s.linef(" %s -> %s", list(" filters ", rule.GetFilters()), distributionText(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
 		}
 	}
 }
@@ -188,7 +188,7 @@ type weightedBackend[B any] interface {
 	GetWeight() uint32
 }
 
-func distribution[F proto.Message, B routeBackend[F], W weightedBackend[B]](s *summarizer, empty bool, first []B, random []W) string {
+func distributionText[F proto.Message, B routeBackend[F], W weightedBackend[B]](s *summarizer, empty bool, first []B, random []W) string {
 	var texts []string
 	for _, b := range first {
 		texts = append(texts, s.backend(b.GetBackend())+list(" filters ", b.GetFilters()))

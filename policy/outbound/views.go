@@ -9,6 +9,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // scopedTarget is a target as clients of one namespace see it.
@@ -19,7 +20,7 @@ type scopedTarget struct {
 
 // consumerKey names a parent with the namespace of routes for it that is not its own.
 type consumerKey struct {
-	parentKey
+	gateway.Reference
 	from string
 }
 
@@ -32,7 +33,7 @@ type lookup struct {
 // resolution is what an address stands for: a Service, an EgressNetwork or,
 // with the zero key, neither.
 type resolution struct {
-	parentKey
+	gateway.Reference
 }
 
 // views are the families of views.
@@ -50,17 +51,20 @@ type views struct {
 	index           *index
 	clusterDomain   string
 	egressNamespace string
+	allowL5dHeaders bool
 
-	consumers   *view.Set[struct{}, map[consumerKey][]*route]
+	consumers   *view.Set[struct{}, map[consumerKey][]*gateway.Route]
 	shared      *view.Set[target, *grpcserver.Encoded]
 	scoped      *view.Set[scopedTarget, *grpcserver.Encoded]
 	networks    *view.Set[string, []*parent]
 	resolutions *view.Set[lookup, resolution]
 }
 
-func newViews(graph *view.Graph, ix *index, clusterDomain, egressNamespace string) *views {
-	v := &views{index: ix, clusterDomain: clusterDomain, egressNamespace: egressNamespace}
-	v.consumers = view.NewSet(graph, v.findConsumers, func(a, b map[consumerKey][]*route) bool { return len(a)+len(b) == 0 })
+func newViews(graph *view.Graph, ix *index, config Config) *views {
+	v := &views{
+		index: ix, clusterDomain: config.ClusterDomain, egressNamespace: config.GlobalEgressNetworkNamespace, allowL5dHeaders: config.AllowL5dRequestHeaders,
+	}
+	v.consumers = view.NewSet(graph, v.findConsumers, func(a, b map[consumerKey][]*gateway.Route) bool { return len(a)+len(b) == 0 })
 	v.shared = view.NewSet(graph, v.answerAll, same[*grpcserver.Encoded])
 	v.scoped = view.NewSet(graph, v.answerNamespace, same[*grpcserver.Encoded])
 	v.networks = view.NewSet(graph, v.findNetworks, func(a, b []*parent) bool { return len(a)+len(b) == 0 })
@@ -78,23 +82,23 @@ func (v *views) held() int {
 // acquire returns the view that clients of a namespace have of a target. Those
 // of the target's own namespace cannot have routes from elsewhere.
 func (v *views) acquire(key target, namespace string) answer {
-	if key.isFallback() || key.namespace == namespace {
+	if key.isFallback() || key.Namespace == namespace {
 		return v.shared.Acquire(key)
 	}
 	return v.scoped.Acquire(scopedTarget{key, namespace})
 }
 
-func (v *views) findConsumers(r *view.Reader, _ struct{}, _ *map[consumerKey][]*route) map[consumerKey][]*route {
-	var found map[consumerKey][]*route
-	for _, kind := range v.index.routes {
-		for consumer := range state.By(r.Reader, kind, consumers, anywhere) {
+func (v *views) findConsumers(r *view.Reader, _ struct{}, _ *map[consumerKey][]*gateway.Route) map[consumerKey][]*gateway.Route {
+	var found map[consumerKey][]*gateway.Route
+	for _, kind := range v.index.routes.All() {
+		for consumer := range state.By(r.Reader, kind, gateway.Consumers, gateway.ConsumersKey) {
 			if found == nil {
-				found = map[consumerKey][]*route{}
+				found = map[consumerKey][]*gateway.Route{}
 			}
-			for _, a := range consumer.attached {
-				key := consumerKey{a.parentKey, consumer.GetNamespace()}
+			for _, a := range consumer.Outbound.Attached {
+				key := consumerKey{a.Reference, consumer.GetNamespace()}
 				// A route names a parent once for each port.
-				if list := found[key]; a.namespace != key.from && !slices.Contains(list, consumer) {
+				if list := found[key]; a.Namespace != key.from && !slices.Contains(list, consumer) {
 					found[key] = append(list, consumer)
 				}
 			}
@@ -108,7 +112,7 @@ func (v *views) answerAll(r *view.Reader, key target, previous **grpcserver.Enco
 }
 
 func (v *views) answerNamespace(r *view.Reader, key scopedTarget, previous **grpcserver.Encoded) *grpcserver.Encoded {
-	own := view.Use(r, v.consumers, struct{}{})[consumerKey{key.parentKey, key.namespace}]
+	own := view.Use(r, v.consumers, struct{}{})[consumerKey{key.Reference, key.namespace}]
 	if len(own) == 0 {
 		return view.Use(r, v.shared, key.target)
 	}
@@ -117,17 +121,17 @@ func (v *views) answerNamespace(r *view.Reader, key scopedTarget, previous **grp
 
 // answer builds the policy of a target from what is attached to it and the
 // routes of the client's namespace. Equal bytes are the previous value.
-func (v *views) answer(r *view.Reader, key target, consumers []*route, previous **grpcserver.Encoded) *grpcserver.Encoded {
-	b := builder{clusterDomain: v.clusterDomain, target: key}
+func (v *views) answer(r *view.Reader, key target, consumers []*gateway.Route, previous **grpcserver.Encoded) *grpcserver.Encoded {
+	b := builder{clusterDomain: v.clusterDomain, allowL5dHeaders: v.allowL5dHeaders, target: key}
 	if !key.isFallback() {
-		b.parent = v.index.parent(r.Reader, key.parentKey)
-		if b.parent == nil && key.egress && previous != nil {
+		b.parent = v.index.parent(r.Reader, key.Reference)
+		if b.parent == nil && key.egress() && previous != nil {
 			// Streams of an EgressNetwork that is gone end, and say nothing more (P151).
 			return *previous
 		}
-		b.exists = func(key parentKey) bool { return v.index.parent(r.Reader, key) != nil }
-		for _, kind := range v.index.routes {
-			for route := range state.By(r.Reader, kind, producersByParent, key.parentKey.String()) {
+		b.exists = func(key gateway.Reference) bool { return v.index.parent(r.Reader, key) != nil }
+		for _, kind := range v.index.routes.All() {
+			for route := range state.By(r.Reader, kind, gateway.Producers, key.Reference.String()) {
 				b.add(route)
 			}
 		}
@@ -164,14 +168,14 @@ func (v *views) resolve(r *view.Reader, key lookup, _ *resolution) resolution {
 		}
 	}
 	if service != nil {
-		return resolution{parentKey{false, service.GetNamespace(), service.GetName()}}
+		return resolution{gateway.Reference{Kind: gateway.Service, Namespace: service.GetNamespace(), Name: service.GetName()}}
 	}
 	networks := view.Use(r, v.networks, key.namespace)
 	if len(networks) == 0 && key.namespace != v.egressNamespace {
 		networks = view.Use(r, v.networks, v.egressNamespace)
 	}
 	if network := mostSpecific(networks, key.ip); network != nil {
-		return resolution{parentKey{true, network.GetNamespace(), network.GetName()}}
+		return resolution{gateway.Reference{Kind: gateway.EgressNetwork, Namespace: network.GetNamespace(), Name: network.GetName()}}
 	}
 	return resolution{}
 }

@@ -23,10 +23,11 @@ func (e *Error) Error() string { return e.Field + ": " + e.Message }
 // version of the Gateway API does not know: it says something that nobody here
 // understands (B69, P311). The Go types take any text. If the route is one of
 // Linkerd's own, its timeouts must be durations as Go writes them, and each
-// filter must have the content of its type, which its schema does not ask for
-// (crds 6).
+// filter of a rule must have the content of its type, which its schema does not
+// ask for (crds 6), while other content is nothing; filters of its backends are
+// the Gateway API's (G2).
 func CheckHTTP(rules []gatewayv1.HTTPRouteRule, own bool) error {
-	c := checker{own: own}
+	var c checker
 	for i, rule := range rules {
 		at := fmt.Sprintf("spec.rules[%d]", i)
 		for j, match := range rule.Matches {
@@ -42,9 +43,9 @@ func CheckHTTP(rules []gatewayv1.HTTPRouteRule, own bool) error {
 			}
 			c.word(at+".method", (*string)(match.Method), "GET HEAD POST PUT DELETE CONNECT OPTIONS TRACE PATCH")
 		}
-		c.filters(at, rule.Filters)
+		c.filters(at, rule.Filters, own)
 		for j, backend := range rule.BackendRefs {
-			c.filters(fmt.Sprintf("%s.backendRefs[%d]", at, j), backend.Filters)
+			c.filters(fmt.Sprintf("%s.backendRefs[%d]", at, j), backend.Filters, false)
 		}
 		if own && rule.Timeouts != nil {
 			c.duration(at+".timeouts.request", rule.Timeouts.Request)
@@ -84,11 +85,7 @@ func CheckGRPC(rules []gatewayv1.GRPCRouteRule) error {
 const matchTypes = "Exact RegularExpression"
 
 // checker keeps the first problem.
-type checker struct {
-	// own says that the route is Linkerd's own.
-	own   bool
-	first *Error
-}
+type checker struct{ first *Error }
 
 func (c *checker) result() error {
 	if c.first == nil {
@@ -125,25 +122,26 @@ func (c *checker) duration(field string, text *gatewayv1.Duration) {
 	}
 }
 
-func (c *checker) filters(at string, filters []gatewayv1.HTTPRouteFilter) {
+// filters looks at filters. The type of tagged ones decides what they are.
+func (c *checker) filters(at string, filters []gatewayv1.HTTPRouteFilter, tagged bool) {
 	words := "RequestHeaderModifier ResponseHeaderModifier RequestRedirect"
-	if !c.own {
+	if !tagged {
 		words += " RequestMirror URLRewrite ExtensionRef"
 	}
 	for i := range filters {
 		filter := &filters[i]
 		at := fmt.Sprintf("%s.filters[%d]", at, i)
 		c.word(at+".type", (*string)(&filter.Type), words)
-		if c.own && (filter.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && filter.RequestHeaderModifier == nil ||
+		if tagged && (filter.Type == gatewayv1.HTTPRouteFilterRequestHeaderModifier && filter.RequestHeaderModifier == nil ||
 			filter.Type == gatewayv1.HTTPRouteFilterResponseHeaderModifier && filter.ResponseHeaderModifier == nil ||
 			filter.Type == gatewayv1.HTTPRouteFilterRequestRedirect && filter.RequestRedirect == nil) {
 			c.fail(at+".type", "the filter has no field for %q", filter.Type)
 		}
-		if redirect := filter.RequestRedirect; redirect != nil {
+		if redirect := filter.RequestRedirect; redirect != nil && (!tagged || filter.Type == gatewayv1.HTTPRouteFilterRequestRedirect) {
 			c.word(at+".requestRedirect.scheme", redirect.Scheme, "http https")
 			c.path(at+".requestRedirect.path.type", redirect.Path)
 		}
-		if rewrite := filter.URLRewrite; rewrite != nil {
+		if rewrite := filter.URLRewrite; rewrite != nil && !tagged {
 			c.path(at+".urlRewrite.path.type", rewrite.Path)
 		}
 	}

@@ -1,4 +1,4 @@
-package outbound
+package settings
 
 import (
 	"errors"
@@ -11,62 +11,63 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// span is a duration that may be longer than a time.Duration can be. Zero is a
-// span too: what may be absent is a pointer.
-type span struct {
+// Duration may be longer than a time.Duration can be. Zero is a Duration too:
+// what may be absent is a pointer.
+type Duration struct {
 	seconds uint64
 	nanos   uint32
 }
 
-func milliseconds(ms uint64) span {
-	return span{ms / 1000, uint32(ms%1000) * uint32(time.Millisecond)}
+func milliseconds(ms uint64) Duration {
+	return Duration{ms / 1000, uint32(ms%1000) * uint32(time.Millisecond)}
 }
 
-func (s span) isZero() bool { return s == span{} }
+// IsZero tells whether the duration is 0.
+func (d Duration) IsZero() bool { return d == Duration{} }
 
-func (s span) longerThan(other span) bool {
-	return s.seconds > other.seconds || s.seconds == other.seconds && s.nanos > other.nanos
+func (d Duration) longerThan(other Duration) bool {
+	return d.seconds > other.seconds || d.seconds == other.seconds && d.nanos > other.nanos
 }
 
-// message is the span as a message, nil if s is.
-func (s *span) message() *durationpb.Duration {
-	if s == nil {
+// Message is the duration as proxies read it, nil if there is none.
+func (d *Duration) Message() *durationpb.Duration {
+	if d == nil {
 		return nil
 	}
-	return &durationpb.Duration{Seconds: int64(s.seconds), Nanos: int32(s.nanos)}
+	return &durationpb.Duration{Seconds: int64(d.seconds), Nanos: int32(d.nanos)}
 }
 
-// unless0 is nil for a span of zero, where that means none.
-func (s *span) unless0() *span {
-	if s == nil || s.isZero() {
+// Positive is nil for a duration of zero, where that means none.
+func (d *Duration) Positive() *Duration {
+	if d == nil || d.IsZero() {
 		return nil
 	}
-	return s
+	return d
 }
 
-// parseSpan reads a duration as annotations hold it: one whole number with a
+// ParseDuration reads a duration as annotations hold it: one whole number with a
 // unit (policy-outbound 6.3, P246).
-func parseSpan(text string) (span, error) {
+func ParseDuration(text string) (Duration, error) {
 	trimmed := strings.TrimSpace(text)
 	end := strings.LastIndexAny(trimmed, "0123456789") + 1
 	number, unit := trimmed[:end], trimmed[end:]
 	switch {
 	case strings.HasPrefix(trimmed, "-"):
-		return span{}, fmt.Errorf("duration %q is negative", text)
+		return Duration{}, fmt.Errorf("duration %q is negative", text)
 	case end == 0:
-		return span{}, fmt.Errorf("duration %q has no number", text)
+		return Duration{}, fmt.Errorf("duration %q has no number", text)
 	case strings.Contains(number, "."):
-		return span{}, fmt.Errorf("duration %q is not whole", text)
+		return Duration{}, fmt.Errorf("duration %q is not whole", text)
 	}
 	value, err := parseUint(number, 64)
 	if err != nil {
-		return span{}, fmt.Errorf("duration %q: %w", text, err)
+		return Duration{}, fmt.Errorf("duration %q: %w", text, err)
 	}
 	var unitMs uint64
 	switch unit {
 	case "":
 		if value != 0 {
-			return span{}, fmt.Errorf("duration %q has no unit", text)
+			return Duration{}, fmt.Errorf("duration %q has no unit", text)
 		}
 	case "ms":
 		unitMs = 1
@@ -79,30 +80,30 @@ func parseSpan(text string) (span, error) {
 	case "d":
 		unitMs = 24 * 60 * 60 * 1000
 	default:
-		return span{}, fmt.Errorf("duration %q has the unknown unit %q", text, unit)
+		return Duration{}, fmt.Errorf("duration %q has the unknown unit %q", text, unit)
 	}
 	overflow, ms := bits.Mul64(value, unitMs)
 	if overflow != 0 {
-		return span{}, fmt.Errorf("duration %q is longer than 2^64 ms", text)
+		return Duration{}, fmt.Errorf("duration %q is longer than 2^64 ms", text)
 	}
 	return milliseconds(ms), nil
 }
 
-// parseGoSpan reads a duration of a policy HTTPRoute: Go's syntax, of which a
+// ParseGoDuration reads a duration of a policy HTTPRoute: Go's syntax, of which a
 // sign is dropped, and where nothing is zero (policy-outbound 6.4).
-func parseGoSpan(text string) (span, error) {
+func ParseGoDuration(text string) (Duration, error) {
 	if text == "" {
-		return span{}, nil
+		return Duration{}, nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return span{}, err
+		return Duration{}, err
 	}
 	ns := uint64(d)
 	if d < 0 {
 		ns = -ns
 	}
-	return span{ns / uint64(time.Second), uint32(ns % uint64(time.Second))}, nil
+	return Duration{ns / uint64(time.Second), uint32(ns % uint64(time.Second))}, nil
 }
 
 // parseUint reads a decimal number, which may have a plus sign.
@@ -155,17 +156,17 @@ func (a *annotations) read(name string, parse func(text string) error) (present 
 	return true
 }
 
-// span is nil without the annotation.
-func (a *annotations) span(name string) *span {
-	var value span
-	if a.read(name, func(text string) (err error) { value, err = parseSpan(text); return err }) {
+// Duration is nil without the annotation.
+func (a *annotations) duration(name string) *Duration {
+	var value Duration
+	if a.read(name, func(text string) (err error) { value, err = ParseDuration(text); return err }) {
 		return &value
 	}
 	return nil
 }
 
-func (a *annotations) spanOr(name string, fallback span) span {
-	if value := a.span(name); value != nil {
+func (a *annotations) durationOr(name string, fallback Duration) Duration {
+	if value := a.duration(name); value != nil {
 		return *value
 	}
 	return fallback

@@ -6,9 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// former derives what policy needs from the cluster's objects. It holds what
+// deriver derives what policy needs from the cluster's objects. It holds what
 // that depends on besides the objects. Immutable.
-type former struct {
+type deriver struct {
 	*messages
 	log  *slog.Logger
 	mesh mesh
@@ -20,10 +20,10 @@ type former struct {
 func unusable[D interface {
 	metav1.Object
 	comparable
-}](f *former, kind string, source metav1.Object, err error, previous D) D {
+}](d *deriver, kind string, source metav1.Object, err error, previous D) D {
 	var none D
 	kept := previous != none && previous.GetUID() == source.GetUID()
-	f.log.Warn("object cannot be used for inbound policy", "kind", kind,
+	d.log.Warn("object cannot be used for inbound policy", "kind", kind,
 		"object", source.GetNamespace()+"/"+source.GetName(), "error", err, "last_version_stays", kept)
 	if !kept {
 		return none

@@ -1,6 +1,7 @@
-package outbound
+package settings
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,13 +14,13 @@ import (
 
 // Annotations of Services, EgressNetworks, HTTPRoutes and GRPCRoutes (policy-outbound 6.1).
 const (
-	timeoutRequestAnnotation  = "timeout.linkerd.io/request"
-	timeoutResponseAnnotation = "timeout.linkerd.io/response"
-	timeoutIdleAnnotation     = "timeout.linkerd.io/idle"
-	retryLimitAnnotation      = "retry.linkerd.io/limit"
-	retryTimeoutAnnotation    = "retry.linkerd.io/timeout"
-	retryHTTPAnnotation       = "retry.linkerd.io/http"
-	retryGRPCAnnotation       = "retry.linkerd.io/grpc"
+	TimeoutRequestAnnotation  = "timeout.linkerd.io/request"
+	TimeoutResponseAnnotation = "timeout.linkerd.io/response"
+	TimeoutIdleAnnotation     = "timeout.linkerd.io/idle"
+	RetryLimitAnnotation      = "retry.linkerd.io/limit"
+	RetryTimeoutAnnotation    = "retry.linkerd.io/timeout"
+	RetryHTTPAnnotation       = "retry.linkerd.io/http"
+	RetryGRPCAnnotation       = "retry.linkerd.io/grpc"
 )
 
 const (
@@ -32,24 +33,27 @@ const (
 	retryJitterRatio = 1.0
 )
 
-// timeouts are what a request may take; nil is no limit. Immutable.
-type timeouts struct{ request, response, idle *span }
+// Timeouts are what a request may take; nil is no limit. Immutable.
+type Timeouts struct{ Request, Response, Idle *Duration }
 
-func (t timeouts) isZero() bool { return t == timeouts{} }
+// IsZero tells whether there is no timeout at all: the parent's apply then.
+func (t Timeouts) IsZero() bool { return t == Timeouts{} }
 
-func (t timeouts) message() *http_route.Timeouts {
-	return &http_route.Timeouts{Request: t.request.message(), Response: t.response.message(), Idle: t.idle.message()}
+// Message is the timeouts as proxies read them.
+func (t Timeouts) Message() *http_route.Timeouts {
+	return &http_route.Timeouts{Request: t.Request.Message(), Response: t.Response.Message(), Idle: t.Idle.Message()}
 }
 
-func parseTimeouts(values map[string]string) (timeouts, error) {
+// ParseTimeouts reads the three timeout annotations.
+func ParseTimeouts(values map[string]string) (Timeouts, error) {
 	a := annotations{values: values}
-	t := timeouts{
-		request:  a.span(timeoutRequestAnnotation),
-		response: a.span(timeoutResponseAnnotation),
-		idle:     a.span(timeoutIdleAnnotation),
+	t := Timeouts{
+		Request:  a.duration(TimeoutRequestAnnotation),
+		Response: a.duration(TimeoutResponseAnnotation),
+		Idle:     a.duration(TimeoutIdleAnnotation),
 	}
 	if a.err != nil {
-		return timeouts{}, a.err
+		return Timeouts{}, a.err
 	}
 	return t, nil
 }
@@ -57,7 +61,7 @@ func parseTimeouts(values map[string]string) (timeouts, error) {
 // retry is what both protocols have in common.
 type retry struct {
 	limit   uint32
-	timeout *span
+	timeout *Duration
 }
 
 // parseRetry reads limit and timeout. Either of them makes a retry, as does
@@ -66,8 +70,8 @@ func parseRetry(values map[string]string, conditions string, parse func(text str
 	a := annotations{values: values}
 	r := retry{limit: defaultRetries}
 	var limit uint64
-	a.read(retryLimitAnnotation, func(text string) (err error) { limit, err = parseUint(text, 16); return err })
-	r.timeout = a.span(retryTimeoutAnnotation).unless0()
+	a.read(RetryLimitAnnotation, func(text string) (err error) { limit, err = parseUint(text, 16); return err })
+	r.timeout = a.duration(RetryTimeoutAnnotation).Positive()
 	conditional := a.read(conditions, parse)
 	if a.err != nil {
 		return nil, a.err
@@ -89,11 +93,11 @@ func retryBackoff() *pb.ExponentialBackoff {
 	}
 }
 
-// parseHTTPRetry returns nil where nothing is retried. Conditions are always
+// ParseHTTPRetry returns nil where nothing is retried. Conditions are always
 // present, since proxies refuse a whole policy that lacks them.
-func parseHTTPRetry(values map[string]string) (*pb.HttpRoute_Retry, error) {
+func ParseHTTPRetry(values map[string]string) (*pb.HttpRoute_Retry, error) {
 	conditions := &pb.HttpRoute_Retry_Conditions{}
-	r, err := parseRetry(values, retryHTTPAnnotation, func(text string) (err error) {
+	r, err := parseRetry(values, RetryHTTPAnnotation, func(text string) (err error) {
 		conditions.StatusRanges, err = parseStatusRanges(text)
 		return err
 	})
@@ -104,15 +108,15 @@ func parseHTTPRetry(values map[string]string) (*pb.HttpRoute_Retry, error) {
 		MaxRetries:      r.limit,
 		MaxRequestBytes: maxRetryBytes,
 		Conditions:      conditions,
-		Timeout:         r.timeout.message(),
+		Timeout:         r.timeout.Message(),
 		Backoff:         retryBackoff(),
 	}, nil
 }
 
-// parseGRPCRetry is parseHTTPRetry for gRPC.
-func parseGRPCRetry(values map[string]string) (*pb.GrpcRoute_Retry, error) {
+// ParseGRPCRetry is ParseHTTPRetry for gRPC.
+func ParseGRPCRetry(values map[string]string) (*pb.GrpcRoute_Retry, error) {
 	conditions := &pb.GrpcRoute_Retry_Conditions{}
-	r, err := parseRetry(values, retryGRPCAnnotation, func(text string) error {
+	r, err := parseRetry(values, RetryGRPCAnnotation, func(text string) error {
 		return parseGRPCConditions(text, conditions)
 	})
 	if r == nil {
@@ -122,7 +126,7 @@ func parseGRPCRetry(values map[string]string) (*pb.GrpcRoute_Retry, error) {
 		MaxRetries:      r.limit,
 		MaxRequestBytes: maxRetryBytes,
 		Conditions:      conditions,
-		Timeout:         r.timeout.message(),
+		Timeout:         r.timeout.Message(),
 		Backoff:         retryBackoff(),
 	}, nil
 }
@@ -175,4 +179,19 @@ func parseGRPCConditions(list string, into *pb.GrpcRoute_Retry_Conditions) error
 		}
 	}
 	return nil
+}
+
+// CheckHTTP says what is wrong with the retry and timeout annotations of an
+// HTTP route; the error names the annotation (P61-P63).
+func CheckHTTP(annotations map[string]string) error {
+	_, timeoutErr := ParseTimeouts(annotations)
+	_, retryErr := ParseHTTPRetry(annotations)
+	return errors.Join(timeoutErr, retryErr)
+}
+
+// CheckGRPC is CheckHTTP for a gRPC route.
+func CheckGRPC(annotations map[string]string) error {
+	_, timeoutErr := ParseTimeouts(annotations)
+	_, retryErr := ParseGRPCRetry(annotations)
+	return errors.Join(timeoutErr, retryErr)
 }

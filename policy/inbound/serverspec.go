@@ -32,8 +32,8 @@ type serverSpec struct {
 	access policyName
 }
 
-// formServer derives a Server. Metadata that policy does not read makes no new one.
-func (f *former) formServer(source *policyv1beta3.Server, previous *server) *server {
+// server derives a Server. Metadata that policy does not read makes no new one.
+func (d *deriver) server(source *policyv1beta3.Server, previous *server) *server {
 	spec := serverSpec{
 		labels:   source.Labels,
 		created:  source.CreationTimestamp.Time,
@@ -52,7 +52,7 @@ func (f *former) formServer(source *policyv1beta3.Server, previous *server) *ser
 		return previous
 	}
 	if err != nil {
-		f.log.Warn("accessPolicy is ignored", "object", "Server "+source.Namespace+"/"+source.Name, "error", err)
+		d.log.Warn("accessPolicy is ignored", "object", "Server "+source.Namespace+"/"+source.Name, "error", err)
 	}
 	return &server{
 		Object: source, serverSpec: spec,

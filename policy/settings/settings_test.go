@@ -1,4 +1,4 @@
-package outbound
+package settings
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func TestParseBool(t *testing.T) {
 			if got, err := parseBool(text); err == nil {
 				t.Errorf("%v, no error", got)
 			}
-			if load, err := parsePenalty(map[string]string{penalizeAnnotation: text}); err == nil || load != nil {
+			if load, err := ParsePenalty(map[string]string{PenalizeFailuresAnnotation: text}); err == nil || load != nil {
 				t.Errorf("load is %v, error %v", load, err)
 			}
 		})
@@ -30,19 +30,19 @@ func TestParseBool(t *testing.T) {
 }
 
 func TestParseSpan(t *testing.T) {
-	for text, want := range map[string]span{
+	for text, want := range map[string]Duration{
 		"10s": {10, 0}, "500ms": {0, 5e8}, "5m": {300, 0}, "2h": {7200, 0}, "1d": {86400, 0}, "0": {}, "0s": {}, "0ms": {}, " 10s\n": {10, 0}, "+3s": {3, 0},
 		"106752d": {106752 * 86400, 0}, "18446744073709551615ms": {18446744073709551, 615e6}, "007s": {7, 0},
 	} {
 		t.Run("P246 "+text, func(t *testing.T) {
-			if got, err := parseSpan(text); err != nil || got != want {
+			if got, err := ParseDuration(text); err != nil || got != want {
 				t.Errorf("%v, %v", got, err)
 			}
 		})
 	}
 	for _, text := range []string{"0.5s", "0.0s", "0.5m", "5", "100", "999999999999999999d", "10x", "", " ", "s", "-5s", "-0.5s", "-0s", "1h30m", "1 s", "18446744073709551616ms", "10S", "++1s"} {
 		t.Run("P246 bad "+text, func(t *testing.T) {
-			if got, err := parseSpan(text); err == nil {
+			if got, err := ParseDuration(text); err == nil {
 				t.Errorf("%v, no error", got)
 			}
 		})
@@ -51,13 +51,13 @@ func TestParseSpan(t *testing.T) {
 
 // Durations of policy HTTPRoutes (policy-outbound 6.4).
 func TestParseGoSpan(t *testing.T) {
-	for text, want := range map[string]span{"": {}, "0": {}, "1h30m": {5400, 0}, "-1.5s": {1, 5e8}, "+.5s": {0, 5e8}, "3µs": {0, 3000}, "3μs": {0, 3000}, "2us5ns": {0, 2005}} {
-		if got, err := parseGoSpan(text); err != nil || got != want {
+	for text, want := range map[string]Duration{"": {}, "0": {}, "1h30m": {5400, 0}, "-1.5s": {1, 5e8}, "+.5s": {0, 5e8}, "3µs": {0, 3000}, "3μs": {0, 3000}, "2us5ns": {0, 2005}} {
+		if got, err := ParseGoDuration(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"5", "1d", "x", " 1s", "1 s"} {
-		if got, err := parseGoSpan(text); err == nil {
+		if got, err := ParseGoDuration(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
 	}
@@ -91,10 +91,10 @@ func FuzzParseSpan(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if s, err := parseSpan(text); err == nil && (s.message().Seconds < 0 || s.nanos >= 1e9) {
+		if s, err := ParseDuration(text); err == nil && (s.Message().Seconds < 0 || s.nanos >= 1e9) {
 			t.Errorf("%q: %+v", text, s)
 		}
-		if s, err := parseGoSpan(text); err == nil && (s.message().Seconds < 0 || s.nanos >= 1e9) {
+		if s, err := ParseGoDuration(text); err == nil && (s.Message().Seconds < 0 || s.nanos >= 1e9) {
 			t.Errorf("%q: %+v", text, s)
 		}
 	})
@@ -113,27 +113,6 @@ func FuzzParseRetries(f *testing.F) {
 		}
 		if err := parseGRPCConditions(list, &pb.GrpcRoute_Retry_Conditions{}); err == nil && list == "" {
 			t.Error("nothing is a condition")
-		}
-	})
-}
-
-// Whatever annotations say, proxies can use what comes of it.
-func FuzzAccrual(f *testing.F) {
-	f.Add("unified", "8", "10s", "1m", "0.5", "0.8", "10ms", "5", "true", "5s")
-	f.Add("consecutive", "+1", "0s", "0", "inf", "nan", "", "1000001", "T", "-1s")
-	f.Fuzz(func(t *testing.T, mode, maxFailures, minPenalty, maxPenalty, jitter, threshold, window, minRequests, flag, penalty string) {
-		values := map[string]string{
-			accrualAnnotation: mode, maxFailuresAnnotation: maxFailures, minPenaltyAnnotation: minPenalty, maxPenaltyAnnotation: maxPenalty,
-			jitterRatioAnnotation: jitter, thresholdAnnotation: threshold, windowAnnotation: window, minRequestsAnnotation: minRequests,
-			honorRetryAfterAnnotation: flag, penalizeAnnotation: flag, penaltyAnnotation: penalty, maxRetryAfterAnnotation: window,
-		}
-		s := &summarizer{}
-		accrual, err := parseAccrual(values)
-		if s.accrual(accrual); len(s.problems) > 0 || err != nil && accrual != nil {
-			t.Errorf("%v: %v, %v, %v", values, accrual, err, s.problems)
-		}
-		if load, err := parsePenalty(values); err != nil && load != nil {
-			t.Errorf("%v: %v, %v", values, load, err)
 		}
 	})
 }
