@@ -211,7 +211,7 @@ func (k *sink) convert(obj any) (string, metav1.Object, error) {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
 		return key, nil, err
 	}
-	if err := decodable(typed); err != nil {
+	if err := decodable(raw, typed); err != nil {
 		return key, nil, err
 	}
 	return key, typed, nil

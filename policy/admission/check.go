@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
+	"github.com/linkerd-lite/linkerd-lite/internal/apis/strict"
 )
 
 // Problem is something wrong with a field.
@@ -139,11 +140,17 @@ func decodeObject(namespace string, data []byte) (*object, *Problem) {
 	return &object{namespace: namespace, annotations: envelope.Metadata.Annotations, spec: envelope.Spec}, nil
 }
 
-// decode decodes the spec.
-func (o *object) decode(spec any) *Problem {
-	err := json.Unmarshal(o.spec, spec)
+// decode decodes the spec, which must have all that Linkerd's decoder asks for.
+func decode[T any](o *object, into *T) *Problem {
+	err := json.Unmarshal(o.spec, into)
 	if err == nil {
-		return nil
+		var content any
+		if err = json.Unmarshal(o.spec, &content); err == nil {
+			if missing := strict.Check[T](spec(), content); missing != nil {
+				return &Problem{Field: missing.Field, Message: missing.ErrorBody(), undecodable: true}
+			}
+			return nil
+		}
 	}
 	p := &Problem{Field: "spec", Message: text(err), undecodable: true}
 	if wrongType := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrongType) && wrongType.Field != "" {

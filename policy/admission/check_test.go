@@ -123,6 +123,9 @@ var (
 		server("P05", "spec", "exactly one of podSelector", `{podSelector: {}, externalWorkloadSelector: {}, port: 80}`, `{port: 80}`),
 		server("port out of range", "spec", "port", `{podSelector: {}, port: 0}`, `{podSelector: {}, port: 70000}`),
 		server("named port, unknown field", "", "", `{podSelector: {}, port: http, other: 1}`),
+		server("G8 null where a string must be", "spec.podSelector.matchLabels[a]", "null", `{podSelector: {matchLabels: {a: null}}, port: 80}`),
+		server("G8 no port", "spec", "port", `{podSelector: {}, port: null}`, `{podSelector: {}}`),
+		of("ServerAuthorization", "G8 null where a string must be", "spec.client.meshTLS.identities[0]", "null", clients(`meshTLS: {identities: [null]}`)...),
 		server("unknown operator", "spec", "operator", `{podSelector: {matchExpressions: [{key: a, operator: Is}]}, port: 80}`),
 
 		of("AuthorizationPolicy", "P07", "", "", authorization(ownServer, refPolicy, refNetwork)),
@@ -257,7 +260,11 @@ func routeRows() []row {
 	add(routes("http grpc", "P56", "spec.rules[0].backendRefs[0].port", "invalid backendRef", nil, backend(`kind: Service, name: a`), backend(`name: a`),
 		backend(`group: "", name: a, port: 0`), backend(`group: core, kind: Service, name: a`)))
 	add(routes("pol", "P56 is not checked", "", "", nil, backend(`kind: Service, name: a`)))
-	add(routes("tls tcp", "P57", "spec.rules", "single rule", nil, "{"+serviceParent+", rules: [{}, {}]}", "{"+gatewayParent+", rules: []}", "{"+gatewayParent+"}"))
+	add(routes("tls tcp", "P57", "spec.rules", "single rule", nil, "{"+serviceParent+", rules: [{}, {}]}", "{"+gatewayParent+", rules: []}"))
+	add(routes("tls tcp", "G8 without rules it is not decodable, and so for others to judge", "", "", nil, "{"+gatewayParent+"}"))
+	add(routes("pol", "G8 reference without name", "spec.parentRefs[0].name", "missing", nil, `{parentRefs: [{group: core, kind: Service}]}`))
+	add(routes("pol", "G8 backend without name", "spec.rules[0].backendRefs[0].name", "missing", nil, backend(`port: 80`)))
+	add(routes("http grpc", "G8 not decodable, and so for others to judge", "", "", nil, backend(`port: 80`), match(`headers: [{name: "a b"}]`)))
 	add(routes("pol", "P58", "spec.rules[0].timeouts.backendRequest", "20s exceeds request, which is 10s", nil, limitsOf(`request: 10s, backendRequest: 20s`)))
 	add(routes("pol", "P59", "spec.rules[0].timeouts.backendRequest", "exceeds", nil, limitsOf(`request: 0s, backendRequest: 5s`), limitsOf(`request: "", backendRequest: 5s`)))
 	add(routes("pol", "P60", "spec.rules[0].timeouts.request", "negative", nil, limitsOf(`request: -5s`)))

@@ -20,7 +20,7 @@ func spec() *field.Path { return field.NewPath("spec") }
 func checkServer(o *object) *Problem {
 	// With accessPolicy given in advance, one that is given as "" differs from none.
 	server := policyv1beta3.ServerSpec{AccessPolicy: accessPolicies[0]}
-	if p := o.decode(&server); p != nil {
+	if p := decode(o, &server); p != nil {
 		return p
 	}
 	if !slices.Contains(accessPolicies, server.AccessPolicy) {
@@ -31,7 +31,7 @@ func checkServer(o *object) *Problem {
 
 func checkServerAuthorization(o *object) *Problem {
 	var authorization policyv1beta1.ServerAuthorizationSpec
-	if p := o.decode(&authorization); p != nil {
+	if p := decode(o, &authorization); p != nil {
 		return p
 	}
 	client, at := authorization.Client, spec().Child("client")
@@ -72,7 +72,7 @@ func checkNetworks(at *field.Path, networks []policy.Network) *Problem {
 
 func checkAuthorizationPolicy(o *object) *Problem {
 	var authorization policyv1alpha1.AuthorizationPolicySpec
-	if p := o.decode(&authorization); p != nil {
+	if p := decode(o, &authorization); p != nil {
 		return p
 	}
 	target, at := authorization.TargetRef, spec().Child("targetRef")
@@ -122,7 +122,7 @@ func checkAuthentications(at *field.Path, refs []policy.NamespacedTargetRef) *Pr
 
 func checkMeshTLSAuthentication(o *object) *Problem {
 	var authentication policyv1alpha1.MeshTLSAuthenticationSpec
-	if p := o.decode(&authentication); p != nil {
+	if p := decode(o, &authentication); p != nil {
 		return p
 	}
 	for i, identity := range authentication.Identities {
@@ -146,7 +146,7 @@ func checkMeshTLSAuthentication(o *object) *Problem {
 
 func checkNetworkAuthentication(o *object) *Problem {
 	var authentication policyv1alpha1.NetworkAuthenticationSpec
-	if p := o.decode(&authentication); p != nil {
+	if p := decode(o, &authentication); p != nil {
 		return p
 	}
 	at := spec().Child("networks")
@@ -158,7 +158,7 @@ func checkNetworkAuthentication(o *object) *Problem {
 
 func checkEgressNetwork(o *object) *Problem {
 	var egress policyv1alpha1.EgressNetworkSpec
-	if p := o.decode(&egress); p != nil {
+	if p := decode(o, &egress); p != nil {
 		return p
 	}
 	at := spec().Child("networks")
@@ -170,7 +170,7 @@ func checkEgressNetwork(o *object) *Problem {
 
 func checkRateLimit(o *object) *Problem {
 	var limits policyv1alpha1.HTTPLocalRateLimitPolicySpec
-	if p := o.decode(&limits); p != nil {
+	if p := decode(o, &limits); p != nil {
 		return p
 	}
 	if !limits.TargetRef.Targets(policy.Group, "Server") {

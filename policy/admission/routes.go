@@ -18,13 +18,8 @@ func rules() *field.Path { return spec().Child("rules") }
 
 func checkPolicyHTTPRoute(o *object) *Problem {
 	var route gatewayv1.HTTPRouteSpec
-	if p := o.decode(&route); p != nil {
+	if p := decode(o, &route); p != nil {
 		return p
-	}
-	for i, parent := range route.ParentRefs {
-		if parent.Name == "" {
-			return problem(spec().Child("parentRefs").Index(i).Child("name"), "missing")
-		}
 	}
 	return first(
 		func() *Problem { return undecodable(gatewayapi.CheckHTTP(route.Rules, true)) },
@@ -40,7 +35,7 @@ func checkPolicyHTTPRoute(o *object) *Problem {
 
 func checkHTTPRoute(o *object) *Problem {
 	var route gatewayv1.HTTPRouteSpec
-	if p := o.decode(&route); p != nil {
+	if p := decode(o, &route); p != nil {
 		return p
 	}
 	return first(
@@ -99,7 +94,7 @@ func (o *object) doubt(doubts field.ErrorList) {
 
 func checkGRPCRoute(o *object) *Problem {
 	var route gatewayv1.GRPCRouteSpec
-	if p := o.decode(&route); p != nil {
+	if p := decode(o, &route); p != nil {
 		return p
 	}
 	return first(
@@ -146,7 +141,7 @@ func supported(err *field.Error) *Problem {
 
 func checkTLSRoute(o *object) *Problem {
 	var route gatewayv1alpha2.TLSRouteSpec
-	if p := o.decode(&route); p != nil {
+	if p := decode(o, &route); p != nil {
 		return p
 	}
 	if p := checkParents(o, route.ParentRefs, nil); p != nil {
@@ -157,7 +152,7 @@ func checkTLSRoute(o *object) *Problem {
 
 func checkTCPRoute(o *object) *Problem {
 	var route gatewayv1alpha2.TCPRouteSpec
-	if p := o.decode(&route); p != nil {
+	if p := decode(o, &route); p != nil {
 		return p
 	}
 	if p := checkParents(o, route.ParentRefs, nil); p != nil {
