@@ -61,9 +61,9 @@ func TestProducersAndConsumers(t *testing.T) {
 				both := theirs + "\n" + mine // sorted together, the older first (P176)
 				if v == tcp_ {
 					both = theirs
-					consumer.want()
-				} else {
-					consumer.Take()
+				}
+				if messages := consumer.Take(); len(messages) != 1 {
+					t.Errorf("P176 G3: %d messages", len(messages))
 				}
 				wantText(t, both, routesOf(protocol, c.get("consumer", "10.96.0.10:4191")))
 				wantText(t, mine, routesOf(protocol, c.get("late", "10.96.0.10:4191"))) // P174
@@ -72,6 +72,35 @@ func TestProducersAndConsumers(t *testing.T) {
 				own.want()
 				other.want()
 				wantText(t, mine, routesOf(protocol, summary(consumer.Take()[0])))
+			})
+		})
+	}
+}
+
+// G3: a route that the policy has no place for is one that clients are told of,
+// with the message that they have. What changes nothing is not.
+func TestRouteWithoutAPlaceIsTold(t *testing.T) {
+	const old, young = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+	for _, row := range []struct {
+		name          string
+		first, second string
+		// gone is the name of the second.
+		gone string
+	}{
+		{"a second TCPRoute", tcp_.route(routeDoc{name: "a", created: old}), tcp_.route(routeDoc{name: "b", created: young}), tcp_.of("ns", "b")},
+		{"a TLSRoute beside an HTTPRoute", gwHTTP.route(routeDoc{name: "a"}), tls_.route(routeDoc{name: "b"}), tls_.of("ns", "b")},
+	} {
+		t.Run("G3 "+row.name, func(t *testing.T) {
+			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				c.apply(mySvc(), row.first)
+				s := c.watch("ns", "10.96.0.10:4191")
+				before := summary(s.Take()[0])
+				c.apply(row.second)
+				s.want(before)
+				c.apply(row.second)
+				s.want()
+				c.remove(row.gone)
+				s.want(before)
 			})
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
@@ -17,7 +16,7 @@ import (
 
 // answer is a view of either family.
 type answer interface {
-	Current() *view.Version[*grpcserver.Encoded]
+	Current() *view.Version[policyAnswer]
 	Release()
 }
 

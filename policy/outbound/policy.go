@@ -1,8 +1,10 @@
 package outbound
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -51,6 +53,17 @@ func (b *builder) add(r *gateway.Route) {
 		i, _ := slices.BinarySearchFunc(list, r, gateway.CompareOutbound)
 		b.routes[r.Protocol] = slices.Insert(list, i, r)
 	}
+}
+
+// attached names the routes that are attached to the target.
+func (b *builder) attached() string {
+	var names strings.Builder
+	for _, routes := range b.routes {
+		for _, r := range routes {
+			fmt.Fprintln(&names, r.Group, r.Kind, r.GetNamespace(), r.GetName(), r.Outbound.Created.UnixNano())
+		}
+	}
+	return names.String()
 }
 
 func (b *builder) settings() parentSettings {

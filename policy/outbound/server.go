@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -127,7 +125,7 @@ func (s *Server) Watch(spec *pb.TrafficSpec, stream grpc.ServerStreamingServer[p
 		return err
 	}
 	defer sub.release()
-	var sent *grpcserver.Encoded
+	var sent policyAnswer
 	resolved := sub.resolved
 	for {
 		var elsewhere <-chan struct{}
@@ -139,8 +137,8 @@ func (s *Server) Watch(spec *pb.TrafficSpec, stream grpc.ServerStreamingServer[p
 		current := sub.answer.Current()
 		// Versions that came and went while the client did not read leave the
 		// answer it has.
-		if sent == nil || !bytes.Equal(sent.Bytes(), current.Value.Bytes()) {
-			if err := stream.SendMsg(current.Value); err != nil {
+		if sent.Encoded == nil || !sent.equal(current.Value) {
+			if err := stream.SendMsg(current.Value.Encoded); err != nil {
 				return err
 			}
 			sent = current.Value

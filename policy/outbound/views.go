@@ -36,6 +36,19 @@ type resolution struct {
 	gateway.Reference
 }
 
+// policyAnswer is a policy with all the routes that are attached to its target.
+// One that has no place in the policy, such as a second TCPRoute, changes the
+// answer although not its bytes: as with Linkerd's controller, who waits for a
+// route to be seen is told of it (policy-outbound 2, G3).
+type policyAnswer struct {
+	*grpcserver.Encoded
+	attached string
+}
+
+func (a policyAnswer) equal(other policyAnswer) bool {
+	return a.attached == other.attached && (a.Encoded == other.Encoded || bytes.Equal(a.Bytes(), other.Bytes()))
+}
+
 // views are the families of views.
 //
 //  1. consumers are all routes for parents in other namespaces. There are few,
@@ -54,8 +67,8 @@ type views struct {
 	allowL5dHeaders bool
 
 	consumers   *view.Set[struct{}, map[consumerKey][]*gateway.Route]
-	shared      *view.Set[target, *grpcserver.Encoded]
-	scoped      *view.Set[scopedTarget, *grpcserver.Encoded]
+	shared      *view.Set[target, policyAnswer]
+	scoped      *view.Set[scopedTarget, policyAnswer]
 	networks    *view.Set[string, []*parent]
 	resolutions *view.Set[lookup, resolution]
 }
@@ -65,8 +78,8 @@ func newViews(graph *view.Graph, ix *index, config Config) *views {
 		index: ix, clusterDomain: config.ClusterDomain, egressNamespace: config.GlobalEgressNetworkNamespace, allowL5dHeaders: config.AllowL5dRequestHeaders,
 	}
 	v.consumers = view.NewSet(graph, v.findConsumers, func(a, b map[consumerKey][]*gateway.Route) bool { return len(a)+len(b) == 0 })
-	v.shared = view.NewSet(graph, v.answerAll, same[*grpcserver.Encoded])
-	v.scoped = view.NewSet(graph, v.answerNamespace, same[*grpcserver.Encoded])
+	v.shared = view.NewSet(graph, v.answerAll, policyAnswer.equal)
+	v.scoped = view.NewSet(graph, v.answerNamespace, policyAnswer.equal)
 	v.networks = view.NewSet(graph, v.findNetworks, func(a, b []*parent) bool { return len(a)+len(b) == 0 })
 	v.resolutions = view.NewSet(graph, v.resolve, same[resolution])
 	return v
@@ -107,11 +120,11 @@ func (v *views) findConsumers(r *view.Reader, _ struct{}, _ *map[consumerKey][]*
 	return found
 }
 
-func (v *views) answerAll(r *view.Reader, key target, previous **grpcserver.Encoded) *grpcserver.Encoded {
+func (v *views) answerAll(r *view.Reader, key target, previous *policyAnswer) policyAnswer {
 	return v.answer(r, key, nil, previous)
 }
 
-func (v *views) answerNamespace(r *view.Reader, key scopedTarget, previous **grpcserver.Encoded) *grpcserver.Encoded {
+func (v *views) answerNamespace(r *view.Reader, key scopedTarget, previous *policyAnswer) policyAnswer {
 	own := view.Use(r, v.consumers, struct{}{})[consumerKey{key.Reference, key.namespace}]
 	if len(own) == 0 {
 		return view.Use(r, v.shared, key.target)
@@ -120,8 +133,8 @@ func (v *views) answerNamespace(r *view.Reader, key scopedTarget, previous **grp
 }
 
 // answer builds the policy of a target from what is attached to it and the
-// routes of the client's namespace. Equal bytes are the previous value.
-func (v *views) answer(r *view.Reader, key target, consumers []*gateway.Route, previous **grpcserver.Encoded) *grpcserver.Encoded {
+// routes of the client's namespace. Equal bytes are those of the previous value.
+func (v *views) answer(r *view.Reader, key target, consumers []*gateway.Route, previous *policyAnswer) policyAnswer {
 	b := builder{clusterDomain: v.clusterDomain, allowL5dHeaders: v.allowL5dHeaders, target: key}
 	if !key.isFallback() {
 		b.parent = v.index.parent(r.Reader, key.Reference)
@@ -144,10 +157,11 @@ func (v *views) answer(r *view.Reader, key target, consumers []*gateway.Route, p
 		// Only text that is no UTF-8 does not encode, and no object can hold any.
 		panic(fmt.Sprintf("outbound policy of %v: %v", key, err))
 	}
-	if previous != nil && bytes.Equal((*previous).Bytes(), encoded.Bytes()) {
-		return *previous
+	out := policyAnswer{encoded, b.attached()}
+	if previous != nil && bytes.Equal(previous.Bytes(), encoded.Bytes()) {
+		out.Encoded = previous.Encoded
 	}
-	return encoded
+	return out
 }
 
 func (v *views) findNetworks(r *view.Reader, namespace string, _ *[]*parent) []*parent {
