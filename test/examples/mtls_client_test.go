@@ -17,7 +17,9 @@ import (
 // build builds the program of an example onto the users' PATH.
 func build(t *testing.T, example string) {
 	t.Helper()
-	out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "../../examples/"+example).CombinedOutput()
+	cmd := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "../../examples/"+example)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
