@@ -13,17 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
 
-// settleTimeout is how long things have to settle.
+// settleTimeout is how long it may take until something more has settled.
 const settleTimeout = 10 * time.Second
 
 // settler waits until what was applied has had its effect: workloads are
 // available, slices are written, and our own State has seen both.
 //
-//  1. Each kind of workload is watched until all of the kind are available.
+//  1. Each kind of workload is watched until all of the kind are rolled out:
+//     the pods of the newest template are available, and no others are left.
 //  2. Pods, Services and slices are listed once. Each of them must arrive in the
 //     State, and after that an endpoint for each ready pod of a Service.
 //  3. What has not arrived is looked for again whenever the State changes.
@@ -35,26 +37,30 @@ type settler struct {
 }
 
 func (s *settler) run(ctx context.Context) error {
-	settling, cancel := context.WithTimeout(ctx, settleTimeout)
+	settling, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := s.settle(settling)
+	began := time.Now()
+	timer := time.AfterFunc(settleTimeout, cancel)
+	defer timer.Stop()
+	err := s.settle(settling, func() { timer.Reset(settleTimeout) })
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return nil
 	case settling.Err() != nil:
-		s.warn("not settled after %s: %v%s\n", settleTimeout, err, s.reason(ctx, err))
+		s.warn("not settled after %s: %v%s\n", time.Since(began).Round(time.Second), err, s.reason(ctx, err))
 		return nil
 	default:
 		return fmt.Errorf("waiting for things to settle: %w", err)
 	}
 }
 
-// settle waits until all has settled. Its error says what has not, if ctx ends before.
-func (s *settler) settle(ctx context.Context) error {
+// settle waits until all has settled. Its error says what has not, if ctx ends
+// before; progressed is called when something new has.
+func (s *settler) settle(ctx context.Context, progressed func()) error {
 	if s.waitWorkloads {
 		for _, kind := range workloadKinds() {
 			source := cache.NewListWatchFromClient(s.client.AppsV1().RESTClient(), kind.resource, metav1.NamespaceAll, fields.Everything())
-			if err := kind.await(ctx, source); err != nil {
+			if err := (&rollouts{workloadKind: kind, source: source, progressed: progressed}).await(ctx); err != nil {
 				return err
 			}
 		}
@@ -162,7 +168,7 @@ func endpointsOf(services []corev1.Service, pods []corev1.Pod) []expectation {
 		selector := labels.SelectorFromValidatedSet(service.Spec.Selector)
 		for j := range pods {
 			pod := &pods[j]
-			if pod.Namespace != service.Namespace || !podReady(pod) || !selector.Matches(labels.Set(pod.Labels)) {
+			if pod.Namespace != service.Namespace || !hasAddress(pod) || !selector.Matches(labels.Set(pod.Labels)) {
 				continue
 			}
 			expected = append(expected, expectation{
@@ -203,16 +209,9 @@ func hasEndpoint(r *state.Reader, service *corev1.Service, pod string) bool {
 	return false
 }
 
-func podReady(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil || pod.Status.PodIP == "" {
-		return false
-	}
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+// hasAddress says whether a Service that selects the pod has an endpoint for it.
+func hasAddress(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.PodIP != "" && podutils.IsPodReady(pod)
 }
 
 // reason says why a workload gets no Pods, if its controller knows: that of
