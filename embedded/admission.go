@@ -7,7 +7,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
@@ -29,9 +28,9 @@ type webhooks struct {
 	newInjector func() *injector.Injector
 }
 
-// admission builds the webhooks. The State may be nil.
-func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, authority *identity.Service, st *state.State, apiServer *webhook.Client) (*webhooks, error) {
-	o := i.config
+// newWebhooks builds the webhooks. The State may be nil.
+func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Service, st *state.State, apiServer *webhook.Client) (*webhooks, error) {
+	o := c.config
 	w := &webhooks{}
 	w.newInjector = func() *injector.Injector {
 		return injector.New(injector.Config{
@@ -51,7 +50,7 @@ func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, auth
 	if o.has(PartWebhooks) {
 		hooks = append(hooks, webhook.ServiceProfileHook(), webhook.PolicyHook())
 		endpoints = append(endpoints,
-			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(i.config.profileChecks(st)), Dialect: webhook.ControllerDialect},
+			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(c.config.profileChecks(st)), Dialect: webhook.ControllerDialect},
 			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(), Dialect: webhook.PolicyDialect})
 	}
 	if o.has(PartInjector) {
@@ -67,25 +66,25 @@ func (i *Cluster) admission(client *rest.Config, kube kubernetes.Interface, auth
 		namespace := "." + o.ControlPlane.ControlPlaneNamespace + ".svc"
 		var err error
 		if w.server, err = webhook.New(webhook.Config{
-			Listener:   i.listeners["webhook"],
+			Listener:   c.listeners["webhook"],
 			Client:     apiServer,
 			Endpoints:  endpoints,
-			Dir:        filepath.Join(i.dir.Path(), "webhooks"),
+			Dir:        filepath.Join(c.dir.Path(), "webhooks"),
 			DNSNames:   []string{"linkerd-sp-validator" + namespace, "linkerd-policy-validator" + namespace, "linkerd-proxy-injector" + namespace},
-			Replaced:   i.keeper.certificateReplaced,
-			Registerer: i.registry,
-			Log:        i.log.With("part", "webhook"),
+			Replaced:   c.keeper.certificateReplaced,
+			Registerer: c.registry,
+			Log:        c.log.With("part", "webhook"),
 		}); err != nil {
 			return nil, err
 		}
 	}
-	w.registrar = webhook.NewRegistrar(client, o.ControlPlane.ControlPlaneNamespace, w.server, i.log.With("part", "admission"), hooks...)
+	w.registrar = webhook.NewRegistrar(c.client, o.ControlPlane.ControlPlaneNamespace, w.server, c.log.With("part", "admission"), hooks...)
 	return w, nil
 }
 
-// webhookClient is how the API server shows itself to the webhooks.
-func (i *Cluster) webhookClient(client *webhook.Client) apiserver.WebhookClient {
-	listener, ok := i.listeners["webhook"]
+// shownToWebhooks is how the API server shows itself to the webhooks.
+func (c *Cluster) shownToWebhooks(client *webhook.Client) apiserver.WebhookClient {
+	listener, ok := c.listeners["webhook"]
 	if !ok {
 		return apiserver.WebhookClient{}
 	}

@@ -11,25 +11,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
-	"github.com/linkerd-lite/linkerd-lite/embedded/controllers"
-	"github.com/linkerd-lite/linkerd-lite/embedded/controlplane"
-	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
-	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
-	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
-	"github.com/linkerd-lite/linkerd-lite/internal/admin"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
-	"github.com/linkerd-lite/linkerd-lite/internal/state"
-	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
-	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
 const (
@@ -57,6 +45,7 @@ type Cluster struct {
 	// syncer is nil without manifest directories.
 	syncer *manifests.Syncer
 	client *rest.Config
+	keys   *apiserver.Keys
 	// out gets what the user should read.
 	out io.Writer
 	// notices are things to tell the user before the start.
@@ -67,61 +56,57 @@ type Cluster struct {
 // New takes the data directory, binds all addresses and puts the parts
 // together. Nothing runs until Run is called; Close undoes it.
 func New(ctx context.Context, config Config) (*Cluster, error) {
-	i := &Cluster{
+	c := &Cluster{
 		config: &config, log: config.Log, out: config.Out,
 		registry: prometheus.NewRegistry(), keeper: newObjectKeeper(config.Log.With("part", "objects")),
 	}
-	var err error
-	if i.problems, err = problems.New(problems.Config{Log: i.log, Registerer: i.registry}); err != nil {
-		return nil, err
+	if err := c.prepare(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
-	if err := i.prepare(ctx); err != nil {
-		return nil, errors.Join(err, i.Close())
-	}
-	parts, err := i.parts()
+	parts, err := c.wire()
 	if err == nil {
-		i.supervisor, err = lifecycle.New(lifecycle.Config{
-			Log: i.log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout, OnReady: config.OnReady,
+		c.supervisor, err = lifecycle.New(lifecycle.Config{
+			Log: c.log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout, OnReady: config.OnReady,
 		}, parts...)
 	}
 	if err != nil {
-		return nil, errors.Join(err, i.Close())
+		return nil, errors.Join(err, c.Close())
 	}
-	return i, nil
+	return c, nil
 }
 
-func (i *Cluster) prepare(ctx context.Context) error {
-	if err := i.openDir(ctx); err != nil {
+func (c *Cluster) prepare(ctx context.Context) error {
+	if err := c.openDir(ctx); err != nil {
 		return err
 	}
-	i.undo = append(i.undo, i.dir.Close)
+	c.undo = append(c.undo, c.dir.Close)
 	var err error
-	if i.listeners, err = i.config.ControlPlane.Addresses.bind(i.addresses()...); err != nil {
+	if c.listeners, err = c.config.ControlPlane.Addresses.bind(c.addresses()...); err != nil {
 		return err
 	}
-	i.undo = append(i.undo, func() error { i.listeners.close(); return nil })
-	withdraw, err := i.dir.Announce()
+	c.undo = append(c.undo, func() error { c.listeners.close(); return nil })
+	withdraw, err := c.dir.Announce()
 	if err != nil {
 		return err
 	}
-	i.undo = append(i.undo, withdraw)
-	i.info = i.describe()
-	return i.info.Write(i.dir)
+	c.undo = append(c.undo, withdraw)
+	c.info = c.describe()
+	return c.info.Write(c.dir)
 }
 
-func (i *Cluster) openDir(ctx context.Context) error {
-	if i.config.Ephemeral {
+func (c *Cluster) openDir(ctx context.Context) error {
+	if c.config.Ephemeral {
 		dir, removed, err := datadir.OpenTemporary(ctx)
 		for _, path := range removed {
-			i.notices = append(i.notices, "removed "+path+", left behind by a process that is gone")
+			c.notices = append(c.notices, "removed "+path+", left behind by a process that is gone")
 		}
-		i.dir = dir
+		c.dir = dir
 		return err
 	}
-	path := i.config.DataDir
+	path := c.config.DataDir
 	if path == "" {
 		var err error
-		if path, err = datadir.Default(i.config.Dirs); err != nil {
+		if path, err = datadir.Default(c.config.Dirs); err != nil {
 			return err
 		}
 	}
@@ -129,298 +114,95 @@ func (i *Cluster) openDir(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i.dir = dir
+	c.dir = dir
 	if dir.Crashed {
-		i.notices = append(i.notices, "reusing "+dir.Path()+", whose last process did not stop by itself")
+		c.notices = append(c.notices, "reusing "+dir.Path()+", whose last process did not stop by itself")
 	}
 	return nil
 }
 
-// parts is the whole program: each part, what it is given and what it waits for.
-func (i *Cluster) parts() ([]lifecycle.Part, error) {
-	o := i.config
-	i.registry.MustRegister(promcollectors.NewGoCollector(), promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}))
-	var parts []lifecycle.Part
-	add := func(name string, run func(context.Context, func()) error, after ...string) {
-		parts = append(parts, lifecycle.Part{Name: name, After: after, Run: run})
-	}
-	task := func(name string, run func(context.Context, func()) error, after ...string) {
-		parts = append(parts, lifecycle.Part{Name: name, After: after, Run: run, Task: true})
-	}
-
-	// Admin: there from the first moment to the last, so that one can see who is
-	// not ready. All others wait for it by way of the store.
-	add("admin", admin.New(admin.Config{
-		Listener:  i.listeners["admin"],
-		Ready:     i.ready,
-		Status:    i.status,
-		Manifests: i.manifestStatus(),
-		Problems:  i.problems.List,
-		Gatherer:  i.registry,
-		Pprof:     o.ControlPlane.EnablePprof,
-		Log:       i.log,
-	}).Run)
-
-	// Store.
-	etcdServers := o.EtcdServers
-	apiAfter := []string{"admin"}
-	if len(etcdServers) == 0 {
-		socket, err := i.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
-		if err != nil {
-			return nil, err
-		}
-		store, err := etcd.New(etcd.Config{
-			Dir:           i.dir.EtcdDir(),
-			Socket:        socket,
-			UnsafeNoFsync: o.Ephemeral || o.NoFsync,
-			Failed:        func(err error) { i.supervisor.Fail("etcd", err) },
-			Log:           i.log.With("part", "etcd"),
-		})
-		if err != nil {
-			return nil, err
-		}
-		add("etcd", store.Run, "admin")
-		etcdServers, apiAfter = []string{store.Endpoint()}, []string{"etcd"}
-	}
-
-	// API server.
-	keys, err := apiserver.LoadKeys(i.dir.KeysDir())
-	if err != nil {
-		return nil, err
-	}
-	webhookClient, err := webhook.NewClient()
-	if err != nil {
-		return nil, err
-	}
-	api, err := apiserver.New(apiserver.Config{
-		Webhooks:    i.webhookClient(webhookClient),
-		Listener:    i.listeners["api"],
-		Keys:        keys,
-		EtcdServers: etcdServers,
-		ServiceCIDR: o.ServiceCIDR,
-		Log:         i.log.With("part", "apiserver"),
-	})
-	if err != nil {
-		return nil, err
-	}
-	add("apiserver", api.Run, apiAfter...)
-	task("hooks", func(ctx context.Context, _ func()) error { return api.WaitHooks(ctx) }, "apiserver")
-	task("priorities", func(ctx context.Context, _ func()) error { return api.EnsurePriorities(ctx) }, "apiserver")
-	if err := i.writeKubeconfig(api); err != nil {
-		return nil, err
-	}
-
-	client := api.Client()
-	i.client = client
-	kube, err := protobufClient(client)
-	if err != nil {
-		return nil, err
-	}
-	if o.has(PartControllers) {
-		caFile, caKeyFile := keys.CAFiles()
-		add("controllers", controllers.New(controllers.Config{
-			Client:          client,
-			RootCA:          keys.CA(),
-			CAFile:          caFile,
-			CAKeyFile:       caKeyFile,
-			AccountsKeyFile: keys.AccountsKeyFile(),
-			WithoutGC:       !o.has(PartGC),
-			Problems:        i.problems,
-			Log:             i.log.With("part", "controllers"),
-		}).Run, "apiserver")
-	}
-	if o.has(PartKubelet) {
-		nodes, err := kubelet.New(kubelet.Config{
-			Client: kube, Nodes: o.Nodes, PodCIDRs: o.PodCIDRs, DataDir: i.dir.Path(),
-			Logger: i.log, Registerer: i.registry,
-		})
-		if err != nil {
-			return nil, err
-		}
-		add("kubelet", nodes.Run, "apiserver")
-	}
-
-	// Linkerd's kinds and certificates.
-	definitions, err := i.config.builtin()
-	if err != nil {
-		return nil, err
-	}
-	keeper, err := crds.New(client, definitions, i.log.With("part", "crds"))
-	if err != nil {
-		return nil, err
-	}
-	add("crds", keeper.Run, "apiserver")
-	recorder := &events{client: kube.CoreV1(), source: identity.EventSource}
-	authority, err := i.newIdentity(kube, recorder)
-	if err != nil {
-		return nil, err
-	}
-	add("events", recorder.Run, "apiserver")
-	add("identity", authority.Run, "events")
-	var plane *controlPlane
-	if o.has(PartCore) {
-		if plane, err = newControlPlane(controlPlane{
-			config: &o.ControlPlane, log: i.log, registry: i.registry, problems: i.problems, listeners: i.listeners,
-			client: client, kube: kube, holder: i.holder(), identity: authority,
-		}); err != nil {
-			return nil, err
-		}
-		coreParts, err := plane.parts(o.has(PartStatus), []string{"crds"}, []string{"objects"})
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, coreParts...)
-	}
-
-	// Admission.
-	var st *state.State
-	if plane != nil {
-		st = plane.state
-	}
-	hooks, err := i.admission(client, kube, authority, st, webhookClient)
-	if err != nil {
-		return nil, err
-	}
-	if hooks.server != nil {
-		add("webhook", hooks.run, "identity")
-		add("admission", hooks.registrar.Run, "crds", "webhook")
-	} else {
-		add("admission", hooks.registrar.Run, "crds")
-	}
-	writer, err := dynamic.NewForConfig(client)
-	if err != nil {
-		return nil, fmt.Errorf("client for objects: %w", err)
-	}
-	add("objects", func(ctx context.Context, ready func()) error {
-		return i.keeper.run(ctx, ready, func(ctx context.Context) error {
-			return controlplane.Ensure(ctx, writer, i.ownObjects(authority, hooks.server))
-		})
-	}, "admission", "identity")
-
-	// Manifests: last, so that what they hold meets the whole cluster.
-	if len(o.Dirs) > 0 {
-		sync, err := newSyncer(o, client, definitions, manifestsDir(i.dir.Path()))
-		if err != nil {
-			return nil, err
-		}
-		i.syncer = sync
-		after := []string{"admission", "objects", "priorities"}
-		for part, name := range map[string]string{PartControllers: "controllers", PartKubelet: "kubelet", PartCore: "core"} {
-			if o.has(part) {
-				after = append(after, name)
-			}
-		}
-		add("manifests", sync.Run, after...)
-	}
-	if plane != nil && len(o.Dirs) > 0 {
-		task("settled", func(ctx context.Context, _ func()) error {
-			return (&settler{client: kube, state: plane.state, warn: i.warn, waitWorkloads: o.Settle && o.has(PartControllers) && o.has(PartKubelet)}).run(ctx)
-		}, "manifests")
-	}
-
-	// Roles: a hundred and fifty writes that nobody waits for, since our own
-	// clients may do everything.
-	rolesAfter := []string{"objects", "hooks"}
-	if len(o.Dirs) > 0 {
-		rolesAfter = append(rolesAfter, "manifests")
-	}
-	task("roles", func(ctx context.Context, ready func()) error {
-		ready()
-		return api.EnsureRoles(ctx)
-	}, rolesAfter...)
-	return parts, nil
-}
-
 // addresses are the names of the listeners that this instance needs.
-func (i *Cluster) addresses() []string {
+func (c *Cluster) addresses() []string {
 	names := []string{"api", "admin"}
-	if i.config.has(PartWebhooks) || i.config.has(PartInjector) {
+	if c.config.has(PartWebhooks) || c.config.has(PartInjector) {
 		names = append(names, "webhook")
 	}
-	if i.config.has(PartCore) {
-		names = append(names, coreListeners...)
+	if c.config.has(PartControlPlane) {
+		names = append(names, controlPlaneListeners...)
 	}
 	return names
 }
 
 // holder is the same for every run on one data directory, so that Leases come
 // back at once after a crash.
-func (i *Cluster) holder() string { return "linkerd-lite-" + filepath.Base(i.dir.Path()) }
+func (c *Cluster) holder() string { return "linkerd-lite-" + filepath.Base(c.dir.Path()) }
 
 // warn tells the user of something that is not as it should be.
-func (i *Cluster) warn(format string, args ...any) { fmt.Fprintf(i.out, "warning: "+format, args...) }
-
-func (i *Cluster) writeKubeconfig(api *apiserver.Server) error {
-	data, err := clientcmd.Write(*apiserver.Kubeconfig(api.Client(), "linkerd-lite"))
-	if err != nil {
-		return fmt.Errorf("writing the kubeconfig: %w", err)
-	}
-	return datadir.WriteFile(i.dir.Kubeconfig(), data, 0o600)
-}
+func (c *Cluster) warn(format string, args ...any) { fmt.Fprintf(c.out, "warning: "+format, args...) }
 
 // Run runs the parts until ctx ends or one fails.
-func (i *Cluster) Run(ctx context.Context) error { return i.supervisor.Run(ctx) }
+func (c *Cluster) Run(ctx context.Context) error { return c.supervisor.Run(ctx) }
 
 // status and ready work before the supervisor is there: the admin part is one of its own.
-func (i *Cluster) status() []lifecycle.Status { return i.supervisor.Status() }
+func (c *Cluster) status() []lifecycle.Status { return c.supervisor.Status() }
 
 // manifestStatus is asked after the syncer has been built, by a part that is built before it.
-func (i *Cluster) manifestStatus() func() any {
-	if len(i.config.Dirs) == 0 {
+func (c *Cluster) manifestStatus() func() any {
+	if len(c.config.Dirs) == 0 {
 		return nil
 	}
-	return func() any { return i.syncer.Status() }
+	return func() any { return c.syncer.Status() }
 }
 
-func (i *Cluster) ready() bool { return i.supervisor.IsReady() }
+func (c *Cluster) ready() bool { return c.supervisor.IsReady() }
 
 // Ready is closed when all parts are ready.
-func (i *Cluster) Ready() <-chan struct{} { return i.supervisor.Ready() }
+func (c *Cluster) Ready() <-chan struct{} { return c.supervisor.Ready() }
 
 // Fail ends the cluster, with the name of what has failed.
-func (i *Cluster) Fail(part string, err error) { i.supervisor.Fail(part, err) }
+func (c *Cluster) Fail(part string, err error) { c.supervisor.Fail(part, err) }
 
 // Notices are things to tell the user before the start.
-func (i *Cluster) Notices() []string { return i.notices }
+func (c *Cluster) Notices() []string { return c.notices }
 
 // Info describes the cluster as run.json does.
-func (i *Cluster) Info() datadir.RunInfo { return i.info }
+func (c *Cluster) Info() datadir.RunInfo { return c.info }
 
 // Client is for the cluster's API server.
-func (i *Cluster) Client() *rest.Config { return rest.CopyConfig(i.client) }
+func (c *Cluster) Client() *rest.Config { return rest.CopyConfig(c.client) }
 
 // Announce writes into run.json that the cluster is ready, after so long a start.
-func (i *Cluster) Announce(start time.Duration) (datadir.RunInfo, error) {
-	i.info.Ready = true
-	i.info.ReadySeconds = start.Seconds()
-	for _, status := range i.supervisor.Status() {
-		i.info.Parts = append(i.info.Parts, datadir.PartTime{Name: status.Name, StartSeconds: status.Start.Seconds(), ReadySeconds: status.Ready.Seconds()})
+func (c *Cluster) Announce(start time.Duration) (datadir.RunInfo, error) {
+	c.info.Ready = true
+	c.info.ReadySeconds = start.Seconds()
+	for _, status := range c.supervisor.Status() {
+		c.info.Parts = append(c.info.Parts, datadir.PartTime{Name: status.Name, StartSeconds: status.Start.Seconds(), ReadySeconds: status.Ready.Seconds()})
 	}
-	return i.info, i.info.Write(i.dir)
+	return c.info, c.info.Write(c.dir)
 }
 
-func (i *Cluster) describe() datadir.RunInfo {
+func (c *Cluster) describe() datadir.RunInfo {
 	return datadir.RunInfo{
 		PID:        os.Getpid(),
-		Version:    i.config.Version,
-		DataDir:    i.dir.Path(),
-		Dirs:       i.config.Dirs,
-		Kubeconfig: i.dir.Kubeconfig(),
+		Version:    c.config.Version,
+		DataDir:    c.dir.Path(),
+		Dirs:       c.config.Dirs,
+		Kubeconfig: c.dir.Kubeconfig(),
 
-		ControlPlaneNamespace: i.config.ControlPlane.ControlPlaneNamespace,
-		TrustDomain:           i.config.ControlPlane.TrustDomain,
+		ControlPlaneNamespace: c.config.ControlPlane.ControlPlaneNamespace,
+		TrustDomain:           c.config.ControlPlane.TrustDomain,
 
-		Addresses: i.listeners.addresses(),
+		Addresses: c.listeners.addresses(),
 		Started:   time.Now(),
 	}
 }
 
 // Close undoes New, in reverse.
-func (i *Cluster) Close() error {
+func (c *Cluster) Close() error {
 	var errs []error
-	for n := len(i.undo) - 1; n >= 0; n-- {
-		errs = append(errs, i.undo[n]())
+	for n := len(c.undo) - 1; n >= 0; n-- {
+		errs = append(errs, c.undo[n]())
 	}
-	i.undo = nil
+	c.undo = nil
 	return errors.Join(errs...)
 }

@@ -151,7 +151,7 @@ func TestShimDies(t *testing.T) {
 	if said != http.StatusInternalServerError {
 		t.Errorf("/ready has status %d while all stops, want 500", said)
 	}
-	if err := <-i.ended; err == nil || !strings.HasPrefix(err.Error(), "core: proxy shim: port 8086: ") {
+	if err := <-i.ended; err == nil || !strings.HasPrefix(err.Error(), "controlplane: proxy shim: port 8086: ") {
 		t.Errorf("the last line is %v", err)
 	}
 }

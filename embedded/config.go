@@ -105,18 +105,18 @@ func DefaultIdentity() IdentityConfig {
 
 // Parts that Config.Without leaves out.
 const (
-	PartControllers = "controllers"
-	PartGC          = "gc"
-	PartKubelet     = "kubelet"
-	PartInjector    = "injector"
-	PartWebhooks    = "webhooks"
-	PartStatus      = "status"
-	PartCore        = "core"
+	PartControllers  = "controllers"
+	PartGC           = "gc"
+	PartKubelet      = "kubelet"
+	PartInjector     = "injector"
+	PartWebhooks     = "webhooks"
+	PartStatus       = "status"
+	PartControlPlane = "controlplane"
 )
 
 // OptionalParts are all that can be left out.
 func OptionalParts() []string {
-	return []string{PartControllers, PartGC, PartKubelet, PartInjector, PartWebhooks, PartStatus, PartCore}
+	return []string{PartControllers, PartGC, PartKubelet, PartInjector, PartWebhooks, PartStatus, PartControlPlane}
 }
 
 func (c *Config) has(part string) bool { return !slices.Contains(c.Without, part) }

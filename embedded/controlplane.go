@@ -17,7 +17,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/destination/extworkloads"
 	"github.com/linkerd-lite/linkerd-lite/destination/links"
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
-	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pbdestination "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
@@ -34,8 +33,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
-// coreListeners are the addresses of the control plane's APIs.
-var coreListeners = []string{"destination", "policy", "identity", "shim-inbound"}
+// controlPlaneListeners are the addresses of the control plane's APIs.
+var controlPlaneListeners = []string{"destination", "policy", "identity", "shim-inbound"}
 
 // core is the control plane itself: what reads an API server, whichever it is,
 // and answers proxies.
@@ -76,22 +75,36 @@ func newControlPlane(c controlPlane) (*controlPlane, error) {
 	return &c, nil
 }
 
-// parts are the core's parts. They wait for those named in after; writers may
-// lead only once those named in writersAfter are done too. With status false
-// the core writes nothing.
-func (c *controlPlane) parts(status bool, after, writersAfter []string) ([]lifecycle.Part, error) {
+// planeParts are the parts of the control plane that others wait for.
+type planeParts struct{ stateRead, viewsUp, serving part }
+
+// add adds what reads the API server once after is ready, and serves what
+// proxies ask once the authority is.
+func (c *controlPlane) add(list *partList, after, authority part) (planeParts, error) {
+	linked, err := links.New(links.Config{
+		State: c.state, EndpointSlices: c.config.EnableEndpointSlices,
+		Log: c.log.With("part", "links"), Registerer: c.registry,
+	})
+	if err != nil {
+		return planeParts{}, err
+	}
+	shim, err := c.newShim(linked)
+	if err != nil {
+		return planeParts{}, err
+	}
+	read := list.add("state", func(ctx context.Context, ready func()) error { return c.state.Run(ctx, c.client, ready) }, after)
+	views := list.add("views", atOnce(c.graph.Run), read)
+	following := list.add("links", atOnce(linked.Run), read)
+	return planeParts{read, views, list.add("controlplane", shim.Run, read, views, following, authority)}, nil
+}
+
+// newShim builds the servers that answer proxies.
+func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 	metrics, err := grpcserver.NewMetrics(c.registry)
 	if err != nil {
 		return nil, err
 	}
 	shim, err := c.shim(metrics)
-	if err != nil {
-		return nil, err
-	}
-	linked, err := links.New(links.Config{
-		State: c.state, EndpointSlices: c.config.EnableEndpointSlices,
-		Log: c.log.With("part", "links"), Registerer: c.registry,
-	})
 	if err != nil {
 		return nil, err
 	}
@@ -102,68 +115,53 @@ func (c *controlPlane) parts(status bool, after, writersAfter []string) ([]lifec
 	if err != nil {
 		return nil, err
 	}
+	policyPort := shim.Server(linkerd.PolicyPort)
+	inboundServer, err := inbound.New(c.inboundConfig(policyPort.Done()))
+	if err != nil {
+		return nil, err
+	}
+	outboundServer, err := outbound.New(c.outboundConfig(policyPort.Done()))
+	if err != nil {
+		return nil, err
+	}
 	pbdestination.RegisterDestinationServer(shim.Server(linkerd.DestinationPort), destinationServer)
-	inboundServer, err := inbound.New(c.inboundConfig(shim.Server(linkerd.PolicyPort).Done()))
-	if err != nil {
-		return nil, err
-	}
-	outboundServer, err := outbound.New(c.outboundConfig(shim.Server(linkerd.PolicyPort).Done()))
-	if err != nil {
-		return nil, err
-	}
-	pboutbound.RegisterOutboundPoliciesServer(shim.Server(linkerd.PolicyPort), outboundServer)
-	pbinbound.RegisterInboundServerPoliciesServer(shim.Server(linkerd.PolicyPort), inboundServer)
+	pboutbound.RegisterOutboundPoliciesServer(policyPort, outboundServer)
+	pbinbound.RegisterInboundServerPoliciesServer(policyPort, inboundServer)
 	if c.identity != nil {
 		pbidentity.RegisterIdentityServer(shim.Server(linkerd.IdentityPort), c.identity)
 	}
-	shimAfter := []string{"state"}
-	if c.identity != nil {
-		shimAfter = append(shimAfter, "identity")
-	}
-	parts := []lifecycle.Part{
-		{Name: "state", After: after, Run: func(ctx context.Context, ready func()) error {
-			return c.state.Run(ctx, c.client, ready)
-		}},
-		{Name: "views", After: []string{"state"}, Run: runAtOnce(c.graph.Run)},
-		{Name: "links", After: []string{"state"}, Run: runAtOnce(linked.Run)},
-		{Name: "core", After: append(shimAfter, "views", "links"), Run: shim.Run},
-	}
-	if status {
-		patches, err := dynamic.NewForConfig(c.client)
-		if err != nil {
-			return nil, fmt.Errorf("client for status: %w", err)
-		}
-		writer, err := policystatus.New(policystatus.Config{
-			State: c.state, Graph: c.graph, Client: patches, Kube: c.kube,
-			Namespace: c.config.ControlPlaneNamespace, Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
-			PatchTimeout:    time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
-			ClusterNetworks: c.config.policyNetworks(), Log: c.log.With("part", "status"), Registerer: c.registry,
-		})
-		if err != nil {
-			return nil, err
-		}
-		writersAfter = append([]string{"views"}, writersAfter...)
-		parts = append(parts, lifecycle.Part{Name: "status", After: writersAfter, Run: runAtOnce(writer.Run)})
-		if c.config.EnableEndpointSlices {
-			workloads, err := extworkloads.New(extworkloads.Config{
-				State: c.state, Graph: c.graph, Client: c.kube, Namespace: c.config.ControlPlaneNamespace,
-				Identity: c.holder, Log: c.log.With("part", "workloads"), Registerer: c.registry,
-			})
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, lifecycle.Part{Name: "workloads", After: writersAfter, Run: runAtOnce(workloads.Run)})
-		}
-	}
-	return parts, nil
+	return shim, nil
 }
 
-// runAtOnce is for parts that are of use from their first moment on.
-func runAtOnce(run func(context.Context) error) func(context.Context, func()) error {
-	return func(ctx context.Context, ready func()) error {
-		ready()
-		return run(ctx)
+// addWriters adds what writes to the API server. They may lead once those in
+// after are ready.
+func (c *controlPlane) addWriters(list *partList, after ...part) error {
+	patches, err := dynamic.NewForConfig(c.client)
+	if err != nil {
+		return fmt.Errorf("client for status: %w", err)
 	}
+	writer, err := policystatus.New(policystatus.Config{
+		State: c.state, Graph: c.graph, Client: patches, Kube: c.kube,
+		Namespace: c.config.ControlPlaneNamespace, Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
+		PatchTimeout:    time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
+		ClusterNetworks: c.config.policyNetworks(), Log: c.log.With("part", "status"), Registerer: c.registry,
+	})
+	if err != nil {
+		return err
+	}
+	list.add("status", atOnce(writer.Run), after...)
+	if !c.config.EnableEndpointSlices {
+		return nil
+	}
+	workloads, err := extworkloads.New(extworkloads.Config{
+		State: c.state, Graph: c.graph, Client: c.kube, Namespace: c.config.ControlPlaneNamespace,
+		Identity: c.holder, Log: c.log.With("part", "workloads"), Registerer: c.registry,
+	})
+	if err != nil {
+		return err
+	}
+	list.add("workloads", atOnce(workloads.Run), after...)
+	return nil
 }
 
 func (c *controlPlane) destinationConfig() destination.Config {
@@ -171,7 +169,7 @@ func (c *controlPlane) destinationConfig() destination.Config {
 	return destination.Config{
 		State:                   c.state,
 		Graph:                   c.graph,
-		Log:                     c.log.With("part", "destination"),
+		Log:                     c.log.With("part", "controlplane", "api", "destination"),
 		Registerer:              c.registry,
 		ControllerNamespace:     o.ControlPlaneNamespace,
 		TrustDomain:             o.TrustDomain,
@@ -194,7 +192,7 @@ func (c *controlPlane) inboundConfig(stopping <-chan struct{}) inbound.Config {
 		Graph:                 c.graph,
 		Routes:                c.routes,
 		Stopping:              stopping,
-		Log:                   c.log.With("part", "policy"),
+		Log:                   c.log.With("part", "controlplane", "api", "policy"),
 		Registerer:            c.registry,
 		ClusterNetworks:       o.policyNetworks(),
 		ProbeNetworks:         o.ProbeNetworks,
@@ -211,7 +209,7 @@ func (c *controlPlane) outboundConfig(stopping <-chan struct{}) outbound.Config 
 		Graph:                        c.graph,
 		Routes:                       c.routes,
 		Stopping:                     stopping,
-		Log:                          c.log.With("part", "policy"),
+		Log:                          c.log.With("part", "controlplane", "api", "policy"),
 		Registerer:                   c.registry,
 		ClusterNetworks:              o.policyNetworks(),
 		ClusterDomain:                o.ClusterDomain,
@@ -237,7 +235,7 @@ func (c *controlPlane) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error
 		GRPC:        metrics,
 		Registerer:  c.registry,
 		Clock:       clock.RealClock{},
-		Log:         c.log.With("part", "shim"),
+		Log:         c.log.With("part", "controlplane"),
 	}
 	if c.identity != nil {
 		config.Issuer = c.identity

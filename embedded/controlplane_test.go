@@ -56,7 +56,12 @@ func newTestControlPlane(t *testing.T, registry *prometheus.Registry) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.parts(true, nil, nil); err != nil {
+	list := &partList{}
+	parts, err := c.add(list, part{}, part{})
+	if err == nil {
+		err = c.addWriters(list, parts.viewsUp)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if log.Len() > 0 {

@@ -35,8 +35,8 @@ func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
 }
 
 // ownObjects describes the control plane as it is now.
-func (i *Cluster) ownObjects(authority *identity.Service, hooks *webhook.Server) controlplane.Config {
-	o := &i.config.ControlPlane
+func (c *Cluster) ownObjects(authority *identity.Service, hooks *webhook.Server) controlplane.Config {
+	o := &c.config.ControlPlane
 	config := controlplane.Config{
 		Namespace:       o.ControlPlaneNamespace,
 		ClusterDomain:   o.ClusterDomain,
@@ -51,19 +51,19 @@ func (i *Cluster) ownObjects(authority *identity.Service, hooks *webhook.Server)
 		ProxyVersion:    injector.DefaultProxyVersion,
 		TrustAnchors:    string(authority.Anchors().PEM),
 		Issuer:          keyPair(authority.Issuer().PEM()),
-		IssuerScheme:    i.config.Identity.Scheme,
+		IssuerScheme:    c.config.Identity.Scheme,
 
-		IssuanceLifetime:   i.config.Identity.Lifetime,
-		ClockSkewAllowance: i.config.Identity.ClockSkew,
+		IssuanceLifetime:   c.config.Identity.Lifetime,
+		ClockSkewAllowance: c.config.Identity.ClockSkew,
 
-		Destination: i.address("destination"),
-		Policy:      i.address("policy"),
-		Identity:    i.address("identity"),
+		Destination: c.address("destination"),
+		Policy:      c.address("policy"),
+		Identity:    c.address("identity"),
 	}
 	if hooks != nil {
 		config.Webhooks = keyPair(hooks.KeyPair())
 	}
-	if i.config.has(PartControllers) && i.config.has(PartKubelet) {
+	if c.config.has(PartControllers) && c.config.has(PartKubelet) {
 		config.Replicas = 1
 	}
 	return config
@@ -74,8 +74,8 @@ func keyPair(cert, key []byte) *controlplane.KeyPair {
 }
 
 // address is where a listener is, the zero value if there is none.
-func (i *Cluster) address(name string) netip.AddrPort {
-	l, ok := i.listeners[name]
+func (c *Cluster) address(name string) netip.AddrPort {
+	l, ok := c.listeners[name]
 	if !ok {
 		return netip.AddrPort{}
 	}
@@ -126,7 +126,7 @@ func (c *Config) statusOwners() map[schema.GroupKind]string {
 	maps.DeleteFunc(owners, func(_ schema.GroupKind, owner string) bool {
 		switch owner {
 		case manifests.StatusByPolicyWriter:
-			return !c.has(PartCore) || !c.has(PartStatus)
+			return !c.has(PartControlPlane) || !c.has(PartStatus)
 		case manifests.StatusByController, manifests.StatusByNamespaceController:
 			return !c.has(PartControllers)
 		}

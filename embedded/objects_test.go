@@ -18,7 +18,7 @@ func TestStatusOwners(t *testing.T) {
 	}{
 		{"", true, true},
 		{"status", false, true},
-		{"core", false, true},
+		{"controlplane", false, true},
 		{"controllers", true, false},
 		{"webhooks", true, true},
 	} {

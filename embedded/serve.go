@@ -57,12 +57,8 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 		r.Close()
 		return nil, err
 	}
-	parts, err := plane.parts(config.Write, []string{"admin"}, nil)
-	if err != nil {
-		r.Close()
-		return nil, err
-	}
-	parts = append(parts, lifecycle.Part{Name: "admin", Run: admin.New(admin.Config{
+	list := &partList{}
+	first := list.add("admin", admin.New(admin.Config{
 		Listener: bound["admin"],
 		Ready:    func() bool { return r.supervisor.IsReady() },
 		Status:   func() []lifecycle.Status { return r.supervisor.Status() },
@@ -70,8 +66,16 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 		Gatherer: registry,
 		Pprof:    config.ControlPlane.EnablePprof,
 		Log:      config.Log,
-	}).Run})
-	r.supervisor, err = lifecycle.New(lifecycle.Config{Log: config.Log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout}, parts...)
+	}).Run)
+	planeParts, err := plane.add(list, first, part{})
+	if err == nil && config.Write {
+		err = plane.addWriters(list, planeParts.viewsUp)
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	r.supervisor, err = lifecycle.New(lifecycle.Config{Log: config.Log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout}, list.parts...)
 	if err != nil {
 		r.Close()
 		return nil, err

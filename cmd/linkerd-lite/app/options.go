@@ -153,7 +153,10 @@ func (o *clusterFlags) complete() error {
 	if err := o.identity.complete(); err != nil {
 		return err
 	}
-	for _, part := range c.Without {
+	for i, part := range c.Without {
+		if part == "core" { // its earlier name
+			c.Without[i], part = embedded.PartControlPlane, embedded.PartControlPlane
+		}
 		if !slices.Contains(embedded.OptionalParts(), part) {
 			return fmt.Errorf("--without=%s: must be one of %s", part, strings.Join(embedded.OptionalParts(), ", "))
 		}

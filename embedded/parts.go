@@ -1,0 +1,50 @@
+package embedded
+
+import (
+	"context"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+)
+
+// part is a part that has been added: what later ones wait for. The zero value
+// is a part that this cluster does not have; nobody waits for it.
+type part struct{ name string }
+
+// partList collects parts. Whoever waits for a part has its handle, so it
+// cannot wait for one that is not there, or in a circle.
+type partList struct{ parts []lifecycle.Part }
+
+type runFunc = func(ctx context.Context, ready func()) error
+
+// add adds a part that runs until it is stopped, and starts when those in after are ready.
+func (l *partList) add(name string, run runFunc, after ...part) part {
+	return l.append(lifecycle.Part{Name: name, Run: run}, after)
+}
+
+// task adds a part that may end by itself, and is ready once it has.
+func (l *partList) task(name string, run func(context.Context) error, after ...part) part {
+	return l.append(lifecycle.Part{Name: name, Task: true, Run: func(ctx context.Context, _ func()) error { return run(ctx) }}, after)
+}
+
+// background adds a task that nobody waits for.
+func (l *partList) background(name string, run func(context.Context) error, after ...part) {
+	l.append(lifecycle.Part{Name: name, Task: true, Run: atOnce(run)}, after)
+}
+
+func (l *partList) append(p lifecycle.Part, after []part) part {
+	for _, dependency := range after {
+		if dependency != (part{}) {
+			p.After = append(p.After, dependency.name)
+		}
+	}
+	l.parts = append(l.parts, p)
+	return part{p.Name}
+}
+
+// atOnce is for parts that are of use from their first moment on.
+func atOnce(run func(context.Context) error) runFunc {
+	return func(ctx context.Context, ready func()) error {
+		ready()
+		return run(ctx)
+	}
+}

@@ -1,0 +1,273 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+
+	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+	"github.com/linkerd-lite/linkerd-lite/embedded/controllers"
+	"github.com/linkerd-lite/linkerd-lite/embedded/controlplane"
+	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
+	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
+	"github.com/linkerd-lite/linkerd-lite/internal/admin"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
+)
+
+// wiring puts a cluster together, wing by wing. Its fields are what one wing
+// gives to later ones: what was built, and the part to wait for. A field is
+// set by the wing in whose group it stands and zero where the cluster is
+// without it.
+type wiring struct {
+	*Cluster
+	partList
+
+	// admin
+	admin part
+	// store
+	etcdServers []string
+	store       part
+	// API server
+	api                          *apiserver.Server
+	kube                         kubernetes.Interface
+	webhookClient                *webhook.Client
+	apiserver, hooks, priorities part
+	// workloads
+	controllers, kubelet part
+	// Linkerd's kinds and certificates
+	definitions      []*apiextensionsv1.CustomResourceDefinition
+	authority        *identity.Service
+	crds, identities part
+	// control plane
+	plane *controlPlane
+	state *state.State
+	planeParts
+	// admission and objects
+	admission, objects part
+	// manifests
+	manifests part
+}
+
+// wire is the whole program: its wings, in the order in which each has what it needs.
+func (c *Cluster) wire() ([]lifecycle.Part, error) {
+	c.registry.MustRegister(promcollectors.NewGoCollector(), promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}))
+	var err error
+	if c.problems, err = problems.New(problems.Config{Log: c.log, Registerer: c.registry}); err != nil {
+		return nil, err
+	}
+	w := &wiring{Cluster: c}
+	w.addAdmin()
+	for _, wing := range []func() error{
+		w.addStore, w.addAPIServer, w.addWorkloads, w.addLinkerd, w.addControlPlane, w.addAdmission, w.addManifests,
+	} {
+		if err := wing(); err != nil {
+			return nil, err
+		}
+	}
+	w.addRoles()
+	return w.parts, nil
+}
+
+// addAdmin adds what is there from the first moment to the last, so that one can
+// see who is not ready. All others wait for it by way of the store.
+func (w *wiring) addAdmin() {
+	w.admin = w.add("admin", admin.New(admin.Config{
+		Listener:  w.listeners["admin"],
+		Ready:     w.ready,
+		Status:    w.status,
+		Manifests: w.manifestStatus(),
+		Problems:  w.problems.List,
+		Gatherer:  w.registry,
+		Pprof:     w.config.ControlPlane.EnablePprof,
+		Log:       w.log,
+	}).Run)
+}
+
+// addStore adds etcd, unless there is one elsewhere.
+func (w *wiring) addStore() error {
+	w.etcdServers, w.store = w.config.EtcdServers, w.admin
+	if len(w.etcdServers) > 0 {
+		return nil
+	}
+	socket, err := w.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
+	if err != nil {
+		return err
+	}
+	store, err := etcd.New(etcd.Config{
+		Dir:           w.dir.EtcdDir(),
+		Socket:        socket,
+		UnsafeNoFsync: w.config.Ephemeral || w.config.NoFsync,
+		Failed:        func(err error) { w.supervisor.Fail("etcd", err) },
+		Log:           w.log.With("part", "etcd"),
+	})
+	if err != nil {
+		return err
+	}
+	w.etcdServers, w.store = []string{store.Endpoint()}, w.add("etcd", store.Run, w.admin)
+	return nil
+}
+
+// addAPIServer adds the API server and makes its clients.
+func (w *wiring) addAPIServer() error {
+	keys, err := apiserver.LoadKeys(w.dir.KeysDir())
+	if err != nil {
+		return err
+	}
+	w.keys = keys
+	if w.webhookClient, err = webhook.NewClient(); err != nil {
+		return err
+	}
+	if w.api, err = apiserver.New(apiserver.Config{
+		Webhooks:    w.shownToWebhooks(w.webhookClient),
+		Listener:    w.listeners["api"],
+		Keys:        keys,
+		EtcdServers: w.etcdServers,
+		ServiceCIDR: w.config.ServiceCIDR,
+		Log:         w.log.With("part", "apiserver"),
+	}); err != nil {
+		return err
+	}
+	w.apiserver = w.add("apiserver", w.api.Run, w.store)
+	w.hooks = w.task("hooks", w.api.WaitHooks, w.apiserver)
+	w.priorities = w.task("priorities", w.api.EnsurePriorities, w.apiserver)
+	w.client = w.api.Client()
+	data, err := clientcmd.Write(*apiserver.Kubeconfig(w.client, "linkerd-lite"))
+	if err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	if err := datadir.WriteFile(w.dir.Kubeconfig(), data, 0o600); err != nil {
+		return err
+	}
+	w.kube, err = protobufClient(w.client)
+	return err
+}
+
+// addWorkloads adds what makes pods of workloads and gives them a life.
+func (w *wiring) addWorkloads() error {
+	if w.config.has(PartControllers) {
+		caFile, caKeyFile := w.keys.CAFiles()
+		w.controllers = w.add("controllers", controllers.New(controllers.Config{
+			Client:          w.client,
+			RootCA:          w.keys.CA(),
+			CAFile:          caFile,
+			CAKeyFile:       caKeyFile,
+			AccountsKeyFile: w.keys.AccountsKeyFile(),
+			WithoutGC:       !w.config.has(PartGC),
+			Problems:        w.problems,
+			Log:             w.log.With("part", "controllers"),
+		}).Run, w.apiserver)
+	}
+	if w.config.has(PartKubelet) {
+		nodes, err := kubelet.New(kubelet.Config{
+			Client: w.kube, Nodes: w.config.Nodes, PodCIDRs: w.config.PodCIDRs, DataDir: w.dir.Path(),
+			Logger: w.log, Registerer: w.registry,
+		})
+		if err != nil {
+			return err
+		}
+		w.kubelet = w.add("kubelet", nodes.Run, w.apiserver)
+	}
+	return nil
+}
+
+// addLinkerd adds Linkerd's kinds and the certificate authority.
+func (w *wiring) addLinkerd() error {
+	var err error
+	if w.definitions, err = w.config.builtin(); err != nil {
+		return err
+	}
+	keeper, err := crds.New(w.client, w.definitions, w.log.With("part", "crds"))
+	if err != nil {
+		return err
+	}
+	w.crds = w.add("crds", keeper.Run, w.apiserver)
+	recorder := &events{client: w.kube.CoreV1(), source: identity.EventSource}
+	if w.authority, err = w.newIdentity(w.kube, recorder); err != nil {
+		return err
+	}
+	w.identities = w.add("identity", w.authority.Run, w.add("events", recorder.Run, w.apiserver))
+	return nil
+}
+
+// addControlPlane adds what answers proxies. What writes waits for the objects
+// of the control plane, which own its Leases.
+func (w *wiring) addControlPlane() error {
+	if !w.config.has(PartControlPlane) {
+		return nil
+	}
+	var err error
+	if w.plane, err = newControlPlane(controlPlane{
+		config: &w.config.ControlPlane, log: w.log, registry: w.registry, problems: w.problems, listeners: w.listeners,
+		client: w.client, kube: w.kube, holder: w.holder(), identity: w.authority,
+	}); err != nil {
+		return err
+	}
+	w.state = w.plane.state
+	w.planeParts, err = w.plane.add(&w.partList, w.crds, w.identities)
+	return err
+}
+
+// addAdmission adds the webhooks and the objects by which tools recognise a
+// control plane, and what writes on its behalf.
+func (w *wiring) addAdmission() error {
+	hooks, err := w.newWebhooks(w.kube, w.authority, w.state, w.webhookClient)
+	if err != nil {
+		return err
+	}
+	var server part
+	if hooks.server != nil {
+		// The check of ServiceProfiles reads the State.
+		server = w.add("webhook", hooks.run, w.identities, w.stateRead)
+	}
+	w.admission = w.add("admission", hooks.registrar.Run, w.crds, server)
+	writer, err := dynamic.NewForConfig(w.client)
+	if err != nil {
+		return fmt.Errorf("client for objects: %w", err)
+	}
+	w.objects = w.add("objects", func(ctx context.Context, ready func()) error {
+		return w.keeper.run(ctx, ready, func(ctx context.Context) error {
+			return controlplane.Ensure(ctx, writer, w.ownObjects(w.authority, hooks.server))
+		})
+	}, w.admission, w.identities)
+	if w.plane == nil || !w.config.has(PartStatus) {
+		return nil
+	}
+	return w.plane.addWriters(&w.partList, w.viewsUp, w.objects)
+}
+
+// addManifests comes last, so that what they hold meets the whole cluster.
+func (w *wiring) addManifests() error {
+	if len(w.config.Dirs) == 0 {
+		return nil
+	}
+	syncer, err := newSyncer(w.config, w.client, w.definitions, manifestsDir(w.dir.Path()))
+	if err != nil {
+		return err
+	}
+	w.syncer = syncer
+	w.manifests = w.add("manifests", syncer.Run, w.admission, w.objects, w.priorities, w.controllers, w.kubelet, w.serving)
+	if w.plane != nil {
+		w.task("settled", (&settler{
+			client: w.kube, state: w.state, warn: w.warn,
+			waitWorkloads: w.config.Settle && w.config.has(PartControllers) && w.config.has(PartKubelet),
+		}).run, w.manifests)
+	}
+	return nil
+}
+
+// addRoles adds a hundred and fifty writes that nobody waits for, since our own
+// clients may do everything.
+func (w *wiring) addRoles() {
+	w.background("roles", w.api.EnsureRoles, w.objects, w.hooks, w.manifests)
+}
