@@ -81,10 +81,19 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	}
 	c.undo = append(c.undo, c.dir.Close)
 	var err error
-	if c.listeners, err = c.config.ControlPlane.Addresses.bind(c.addresses()...); err != nil {
+	last := c.dir.APIPort()
+	if c.listeners, err = c.config.ControlPlane.Addresses.bind(map[string]uint16{"api": last}, c.addresses()...); err != nil {
 		return err
 	}
 	c.undo = append(c.undo, func() error { c.listeners.close(); return nil })
+	if port := c.address("api").Port(); port != last {
+		if last != 0 {
+			c.notices = append(c.notices, fmt.Sprintf("the API server has port %d now instead of %d: copies of the last kubeconfig no longer work", port, last))
+		}
+		if err := c.dir.SetAPIPort(port); err != nil {
+			return err
+		}
+	}
 	withdraw, err := c.dir.Announce()
 	if err != nil {
 		return err

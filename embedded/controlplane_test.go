@@ -38,7 +38,7 @@ func newTestControlPlane(t *testing.T, registry *prometheus.Registry) {
 	t.Helper()
 	config := DefaultControlPlane()
 	config.Addresses.Random = true
-	bound, err := config.Addresses.bind("destination", "policy", "admin")
+	bound, err := config.Addresses.bind(nil, "destination", "policy", "admin")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -54,15 +56,16 @@ func DefaultAddresses() Addresses {
 // listeners are bound sockets, by the name of their spec.
 type listeners map[string]net.Listener
 
-// bind binds the named addresses, or none of them.
-func (a *Addresses) bind(names ...string) (listeners, error) {
+// bind binds the named addresses, or none of them. Where any port will do,
+// that in before is taken if it is free.
+func (a *Addresses) bind(before map[string]uint16, names ...string) (listeners, error) {
 	bound := listeners{}
 	for _, spec := range ListenerSpecs() {
 		for _, name := range names {
 			if name != spec.Name {
 				continue
 			}
-			l, err := spec.bind(a.ByName[name], a.Random)
+			l, err := spec.bind(a.ByName[name], a.Random, before[name])
 			if err != nil {
 				bound.close()
 				return nil, err
@@ -73,29 +76,60 @@ func (a *Addresses) bind(names ...string) (listeners, error) {
 	return bound, nil
 }
 
-func (s ListenerSpec) bind(address string, random bool) (net.Listener, error) {
-	flag := fmt.Sprintf("--%s-addr=%s", s.Name, address)
-	host, port, err := net.SplitHostPort(address)
+// Check says what is wrong with an address, without listening on any.
+func (a *Addresses) Check() error {
+	for _, spec := range ListenerSpecs() {
+		if _, err := spec.parse(a.ByName[spec.Name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flag is the address as it is given on a command line.
+func (s ListenerSpec) flag(address string) string {
+	return fmt.Sprintf("--%s-addr=%s", s.Name, address)
+}
+
+func (s ListenerSpec) parse(address string) (netip.AddrPort, error) {
+	at := address
+	if port, ok := strings.CutPrefix(at, "localhost:"); ok {
+		at = "127.0.0.1:" + port
+	}
+	parsed, err := netip.ParseAddrPort(at)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return netip.AddrPort{}, fmt.Errorf("%s: must be IP:PORT, such as %s or [::1]:0", s.flag(address), s.Address)
+	}
+	if !s.open && !parsed.Addr().IsLoopback() {
+		return netip.AddrPort{}, fmt.Errorf("%s: only loopback addresses are possible here, as nothing asks for a certificate", s.flag(address))
+	}
+	return parsed, nil
+}
+
+// bind listens on an address. Where a default is on a loopback address that
+// this machine does not have, it takes that of the other family.
+func (s ListenerSpec) bind(address string, random bool, before uint16) (net.Listener, error) {
+	at, err := s.parse(address)
+	if err != nil {
+		return nil, err
 	}
 	if random {
-		port = "0"
+		at = netip.AddrPortFrom(at.Addr(), 0)
 	}
-	if host == "localhost" {
-		host = "127.0.0.1"
+	if at.Port() == 0 && before != 0 {
+		if l, err := net.Listen("tcp", netip.AddrPortFrom(at.Addr(), before).String()); err == nil {
+			return l, nil
+		}
 	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return nil, fmt.Errorf("%s: the host must be an IP address", flag)
+	l, err := net.Listen("tcp", at.String())
+	if errors.Is(err, syscall.EADDRNOTAVAIL) && address == s.Address {
+		at = netip.AddrPortFrom(netip.IPv6Loopback(), at.Port())
+		l, err = net.Listen("tcp", at.String())
 	}
-	if !s.open && !ip.IsLoopback() {
-		return nil, fmt.Errorf("%s: only loopback addresses are possible here, as nothing asks for a certificate", flag)
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	flag := s.flag(address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		holder := ""
-		if who := portHolder(port); who != "" {
+		if who := portHolder(strconv.Itoa(int(at.Port()))); who != "" {
 			holder = " by " + who
 		}
 		return nil, fmt.Errorf("%s: the port is in use%s; choose another, or use --random-ports", flag, holder)

@@ -44,7 +44,7 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	bound, err := config.ControlPlane.Addresses.bind("destination", "policy", "admin")
+	bound, err := config.ControlPlane.Addresses.bind(nil, "destination", "policy", "admin")
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -84,7 +85,11 @@ func CollectEndpoints(ctx context.Context, client destination.DestinationClient,
 
 func destinationError(err error) error {
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unavailable {
-		return errors.New("Destination API error: " + s.Message()) //nolint:staticcheck // the text of Linkerd's command
+		text := "Destination API error: " + s.Message() // the text of Linkerd's command
+		if strings.HasPrefix(s.Message(), "Invalid authority") {
+			text += " (an authority is NAME.NAMESPACE.svc.cluster.local:PORT)"
+		}
+		return errors.New(text)
 	}
 	return err
 }

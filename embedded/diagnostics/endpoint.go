@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -73,11 +74,21 @@ func sortEndpoints(found map[endpointKey]Endpoint) []Endpoint {
 		return cmp.Or(
 			cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(a.Service, b.Service),
-			cmp.Compare(a.Pod, b.Pod),
-			cmp.Compare(a.IP, b.IP),
+			compareAddresses(a.IP, b.IP),
 			cmp.Compare(a.Port, b.Port),
+			cmp.Compare(a.Pod, b.Pod),
 		)
 	})
+}
+
+// compareAddresses orders addresses by their numbers: names of pods are drawn.
+func compareAddresses(a, b string) int {
+	parsedA, errA := netip.ParseAddr(a)
+	parsedB, errB := netip.ParseAddr(b)
+	if errA != nil || errB != nil {
+		return cmp.Compare(a, b)
+	}
+	return parsedA.Compare(parsedB)
 }
 
 // EndpointWriter returns the writer for an output format.

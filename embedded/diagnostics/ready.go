@@ -3,6 +3,7 @@ package diagnostics
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -21,12 +22,13 @@ type Readiness struct {
 	Manifests *manifests.Status `json:"manifests"`
 }
 
-// WaitReady asks until the instance is ready or ctx ends, and returns the last answer.
-func WaitReady(ctx context.Context, dataDir string) (*datadir.RunInfo, *Readiness, error) {
+// WaitReady asks until the instance is ready or ctx ends, and returns the last
+// answer. It waits for an instance to appear only if told so.
+func WaitReady(ctx context.Context, dataDir string, appear bool) (*datadir.RunInfo, *Readiness, error) {
 	for {
 		info, answer, err := askReady(ctx, dataDir)
-		if err == nil {
-			return info, answer, nil
+		if err == nil || datadir.IsAmbiguous(err) || errors.Is(err, datadir.ErrNotRunning) && !appear {
+			return info, answer, err
 		}
 		select {
 		case <-ctx.Done():

@@ -177,6 +177,25 @@ func (d *Dir) RunFile() string { return filepath.Join(d.path, RunFileName) }
 // Kubeconfig is the path of the kubeconfig of the running instance.
 func (d *Dir) Kubeconfig() string { return filepath.Join(d.path, kubeconfigFile) }
 
+// portFile has the port of the API server, so that kubeconfigs which others have
+// copied are good for the next run too.
+const portFile = "api-port"
+
+// APIPort is the port that the API server had in the last run, 0 if there is none.
+func (d *Dir) APIPort() uint16 {
+	data, err := os.ReadFile(filepath.Join(d.path, portFile))
+	if err != nil {
+		return 0
+	}
+	port, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16)
+	return uint16(port)
+}
+
+// SetAPIPort keeps the port of the API server for the next run.
+func (d *Dir) SetAPIPort(port uint16) error {
+	return WriteFile(filepath.Join(d.path, portFile), []byte(strconv.Itoa(int(port))+"\n"), 0o600)
+}
+
 func (d *Dir) removeRunFiles() error {
 	var errs []error
 	for _, file := range []string{d.RunFile(), d.Kubeconfig()} {

@@ -86,3 +86,8 @@ const (
 	ExternalWorkloadSlicePrefix         = "linkerd-external-"
 	EndpointWeight               uint32 = 10000
 )
+
+// InboundPolicies are the names of policies for ports that have no Server.
+func InboundPolicies() []string {
+	return []string{"all-unauthenticated", "all-authenticated", "cluster-unauthenticated", "cluster-authenticated", "deny", "audit"}
+}

@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/grpclog"
 )
 
 // connector dials one of the running instance's gRPC APIs: in plaintext on
@@ -43,6 +45,8 @@ func (c *apiClient) to(listener string) connector {
 				return dialMesh(ctx, info, at)
 			}
 		}
+		// Its library would log each failed attempt besides the error.
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 		conn, err := grpc.NewClient("passthrough:"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return nil, fmt.Errorf("dial the %s API at %s: %w", listener, address, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,6 +37,15 @@ func (e *exitError) Error() string {
 }
 
 func (e *exitError) Unwrap() error { return e.err }
+
+// usage makes an error one of how the program was called: flags, their values,
+// arguments. It ends with exitUsage, whichever command it comes from.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code: exitUsage, err: err}
+}
 
 // Main runs the program with these arguments and returns its exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -72,6 +82,12 @@ func newRoot() *cobra.Command {
 it applies the manifests of a directory to a real API server and serves the
 APIs that Linkerd's proxies dial.
 
+  linkerd-lite up DIR                          runs a cluster with the manifests in DIR
+  linkerd-lite up DIR -- ./test.sh             the same for as long as ./test.sh runs
+  linkerd-lite check                           says whether all is well
+  linkerd-lite kubectl get pods -A             is kubectl for that cluster
+  linkerd-lite diagnostics endpoints A:80      prints what a proxy is told
+
 Exit codes: 0 success, 1 failure, 2 wrong usage, 128+n ended by signal n;
 of up with -- COMMAND that of COMMAND, 127 if it could not be started;
 of kubectl that of kubectl.`,
@@ -81,19 +97,73 @@ of kubectl that of kubectl.`,
 		DisableAutoGenTag: true,
 	}
 	root.SetVersionTemplate(versionText())
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &exitError{code: exitUsage, err: fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
-	})
-	root.AddCommand(
-		newUpCommand(),
-		newServeCommand(),
-		newCheckCommand(),
-		newDiagnosticsCommand(),
-		newIdentityCommand(),
-		newKubectlCommand(),
-		newProxyEnvCommand(),
-		newSandboxCommand(),
-		newVersionCommand(),
+	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Run a cluster:"},
+		&cobra.Group{ID: groupAsk, Title: "Look at it and change it:"},
+		&cobra.Group{ID: groupProxy, Title: "Run proxies in it:"},
 	)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+	})
+	for _, group := range []struct {
+		id       string
+		commands []*cobra.Command
+	}{
+		{groupRun, []*cobra.Command{newUpCommand(), newListCommand(), newStopCommand(), newServeCommand()}},
+		{groupAsk, []*cobra.Command{newCheckCommand(), newKubectlCommand(), newDiagnosticsCommand()}},
+		{groupProxy, []*cobra.Command{newIdentityCommand(), newProxyEnvCommand(), newSandboxCommand()}},
+		{"", []*cobra.Command{newVersionCommand()}},
+	} {
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.id
+			root.AddCommand(cmd)
+		}
+	}
+	strictArguments(root)
 	return root
+}
+
+// Groups of commands in the help.
+const (
+	groupRun   = "run"
+	groupAsk   = "ask"
+	groupProxy = "proxy"
+)
+
+// strictArguments makes wrong arguments of all commands errors of usage, names
+// of commands that there are not among them.
+func strictArguments(cmd *cobra.Command) {
+	check := cmd.Args
+	if cmd.HasSubCommands() {
+		check = unknownCommand
+		if cmd.RunE == nil {
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+	if check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		strictArguments(sub)
+	}
+}
+
+// unknownCommand is for commands that have others below them.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if cmd.SuggestionsMinimumDistance <= 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return errors.New(text)
 }

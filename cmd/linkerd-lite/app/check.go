@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 )
 
 func newCheckCommand() *cobra.Command {
@@ -22,16 +23,22 @@ func newCheckCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, err := diagnostics.CheckWriter(output)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), max(wait, time.Millisecond))
 			defer cancel()
-			report, failure := diagnostics.NewCheckReport(diagnostics.WaitReady(ctx, dataDir))
-			return errors.Join(write(cmd.OutOrStdout(), report), failure)
+			// Whoever says how long to wait has started an instance, or is about to.
+			report, failure := diagnostics.NewCheckReport(diagnostics.WaitReady(ctx, dataDir, cmd.Flags().Changed("wait")))
+			err = write(cmd.OutOrStdout(), report)
+			if errors.Is(failure, datadir.ErrNotRunning) {
+				// That is all that the report says.
+				failure = &exitError{code: exitFailure}
+			}
+			return errors.Join(err, failure)
 		},
 	}
 	addDataDirFlag(cmd.Flags(), &dataDir)
-	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance that is ready")
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance to become ready; if given, also for one that does not run yet")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, short (only what is wrong) or json")
 	return cmd
 }

@@ -30,16 +30,15 @@ var apiEnv = map[string]string{
 // sends it to both. SIGTERM is passed on.
 func (u *up) runCommand(ctx context.Context) error {
 	cmd := exec.Command(u.command[0], u.command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = u.stdin, u.stdout, u.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = u.stdin, u.stdout, u.commandStderr
 	cmd.Env = u.commandEnv()
 	if path, err := lookCommand(u.command[0]); err == nil {
 		cmd.Path, cmd.Err = path, nil
 	}
-	if err := cmd.Start(); err != nil {
+	exited, err := startChild(cmd, cmd.Start)
+	if err != nil {
 		return errors.Join(&exitError{code: exitNotFound, err: fmt.Errorf("starting COMMAND: %w", err)}, u.stopped())
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
 	forwarded := false
 	for {
 		select {
@@ -54,6 +53,9 @@ func (u *up) runCommand(ctx context.Context) error {
 				failure = errors.New("stopped while COMMAND was running")
 			}
 			return failure
+		case <-u.stderr.closed:
+			u.end(cmd, exited)
+			return u.unread()
 		case sig := <-u.signals:
 			switch {
 			case sig == syscall.SIGINT:
@@ -78,20 +80,6 @@ func (u *up) end(cmd *exec.Cmd, exited <-chan error) {
 		_ = cmd.Process.Kill()
 		<-exited
 	}
-}
-
-func commandResult(err error) error {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &exit):
-		return fmt.Errorf("waiting for COMMAND: %w", err)
-	}
-	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return &exitError{code: exitSignal + int(status.Signal())}
-	}
-	return &exitError{code: exit.ExitCode()}
 }
 
 func (u *up) commandEnv() []string {

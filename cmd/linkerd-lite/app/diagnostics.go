@@ -38,11 +38,11 @@ func newDiagnosticsEndpointsCommand(dial connector) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, err := diagnostics.EndpointWriter(output)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			writeUpdate, err := diagnostics.UpdateWriter(output)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			conn, err := dial(cmd.Context())
 			if err != nil {

@@ -24,11 +24,11 @@ whose namespace is that of --token.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, err := diagnostics.PolicyWriter(output)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			ask, err := diagnostics.PolicyQuestion(namespace, args[0], args[1], token)
 			if err != nil {
-				return err
+				return usage(err)
 			}
 			conn, err := dial(cmd.Context())
 			if err != nil {

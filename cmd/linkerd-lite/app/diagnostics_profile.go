@@ -17,7 +17,7 @@ func newDiagnosticsProfileCommand(dial connector) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "json" {
-				return fmt.Errorf("output format %q: a profile is always json", output)
+				return usage(fmt.Errorf("output format %q: a profile is always json", output))
 			}
 			conn, err := dial(cmd.Context())
 			if err != nil {

@@ -205,7 +205,7 @@ func instanceClient(dataDir string) (*datadir.RunInfo, kubernetes.Interface, err
 func splitName(arg string) (namespace, name string, err error) {
 	namespace, name, ok := strings.Cut(arg, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return "", "", &exitError{code: exitUsage, err: fmt.Errorf("%q is not of the form NAMESPACE/NAME", arg)}
+		return "", "", usage(fmt.Errorf("%q is not of the form NAMESPACE/NAME", arg))
 	}
 	return namespace, name, nil
 }

@@ -22,7 +22,11 @@ func TestIdentityOptions(t *testing.T) {
 	} {
 		o := newClusterFlags()
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		o.addFlags(flags)
+		groups := newFlagGroups()
+		o.addFlags(groups)
+		for _, group := range groups.FlagSets {
+			flags.AddFlagSet(group)
+		}
 		err := flags.Parse(strings.Fields(test.args))
 		if err == nil {
 			err = o.complete()

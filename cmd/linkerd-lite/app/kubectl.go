@@ -1,18 +1,27 @@
 package app
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/logs"
 	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/plugin"
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 )
 
 // noProcess are kubectl's commands that need a process in a pod.
@@ -28,67 +37,150 @@ var noProcess = map[string]string{
 
 func newKubectlCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:                "kubectl [--data-dir DIR] ARG...",
-		Short:              "Run the built-in kubectl against the running instance",
+		Use:   "kubectl [--data-dir DIR] ARG...",
+		Short: "Run the built-in kubectl against the running instance",
+		Example: `  linkerd-lite kubectl get pods -A
+  linkerd-lite kubectl apply -f more.yaml -v=6
+  alias kubectl='linkerd-lite kubectl'`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dataDir, args := takeDataDir(args)
-			info, err := datadir.Find(dataDir)
+			k, err := newBuiltinKubectl(cmd, args)
 			if err != nil {
 				return err
 			}
-			flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)
-			// The user's ~/.kube is for their own clusters.
-			cache := filepath.Join(info.DataDir, "kubectl-cache")
-			flags.KubeConfig, flags.CacheDir = &info.Kubeconfig, &cache
-			// kubectl prints errors and exits by itself where it runs alone.
-			root := kubectl.NewKubectlCommand(kubectl.KubectlOptions{
-				ConfigFlags: flags,
-				Arguments:   append([]string{"kubectl"}, args...),
-				IOStreams:   genericiooptions.IOStreams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()},
-			})
-			refuseProcessCommands(root)
-			replaceVersion(root, flags)
-			root.SetArgs(args)
-			root.SetIn(cmd.InOrStdin())
-			root.SetOut(cmd.OutOrStdout())
-			root.SetErr(cmd.ErrOrStderr())
-			root.SilenceErrors, root.SilenceUsage = true, true
-			// kubectl reads it in some commands by other ways than its flags.
-			if err := os.Setenv("KUBECONFIG", info.Kubeconfig); err != nil {
-				return err
-			}
-			var failure error
-			kubectlutil.BehaviorOnFatal(func(message string, code int) {
-				panic(kubectlExit{strings.TrimSuffix(message, "\n"), code})
-			})
-			defer kubectlutil.DefaultBehaviorOnFatal()
-			func() {
-				defer func() {
-					if v := recover(); v != nil {
-						exit, ok := v.(kubectlExit)
-						if !ok {
-							panic(v)
-						}
-						if exit.message != "" {
-							fmt.Fprintln(cmd.ErrOrStderr(), exit.message)
-						}
-						if exit.code != 0 {
-							failure = &exitError{code: exit.code}
-						}
-					}
-				}()
-				failure = root.ExecuteContext(cmd.Context())
-			}()
-			return failure
+			return k.run()
 		},
+		ValidArgsFunction: completeKubectl,
 	}
+}
+
+// builtinKubectl is one run of kubectl.
+type builtinKubectl struct {
+	root   *cobra.Command
+	parent *cobra.Command
+	args   []string
+}
+
+// newBuiltinKubectl makes a kubectl for the instance that is meant, or for none
+// if the command needs none.
+func newBuiltinKubectl(parent *cobra.Command, args []string) (*builtinKubectl, error) {
+	dataDir, args := takeDataDir(args)
+	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)
+	info, err := datadir.Find(dataDir)
+	var kubeconfig, cache string
+	switch {
+	case err == nil:
+		kubeconfig, cache = info.Kubeconfig, filepath.Join(info.DataDir, "kubectl-cache")
+	case !needsNoCluster(args):
+		return nil, err
+	default:
+		kubeconfig, cache = os.DevNull, filepath.Join(os.TempDir(), fmt.Sprintf("linkerd-lite-kubectl-%d", os.Getuid()))
+	}
+	// The user's ~/.kube is for their own clusters.
+	flags.KubeConfig, flags.CacheDir = &kubeconfig, &cache
+	flags.WithWrapConfigFn(func(config *rest.Config) *rest.Config {
+		// The beginning becomes the name of the field manager where kubectl gives none.
+		config.UserAgent = "kubectl/" + apiserver.KubernetesVersion() + " (linkerd-lite)"
+		if err != nil {
+			config.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, err }
+		}
+		return config
+	})
+	// kubectl reads it in some commands by other ways than its flags, and so do plugins.
+	if err := os.Setenv("KUBECONFIG", kubeconfig); err != nil {
+		return nil, err
+	}
+	root := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
+		PluginHandler: kubectl.NewDefaultPluginHandler(plugin.ValidPluginFilenamePrefixes),
+		ConfigFlags:   flags,
+		Arguments:     append([]string{"kubectl"}, args...),
+		IOStreams:     genericiooptions.IOStreams{In: parent.InOrStdin(), Out: parent.OutOrStdout(), ErrOut: parent.ErrOrStderr()},
+	})
+	// -v and the like, as where kubectl is a program of its own.
+	logs.AddFlags(root.PersistentFlags())
+	refuseProcessCommands(root)
+	replaceVersion(root, flags)
+	root.SetArgs(args)
+	root.SetIn(parent.InOrStdin())
+	root.SetOut(parent.OutOrStdout())
+	root.SetErr(parent.ErrOrStderr())
+	root.SilenceErrors, root.SilenceUsage = true, true
+	return &builtinKubectl{root: root, parent: parent, args: args}, nil
 }
 
 // kubectlExit carries the end of kubectl to its caller.
 type kubectlExit struct {
 	message string
 	code    int
+}
+
+// run runs kubectl, which prints errors and exits by itself where it runs alone.
+func (k *builtinKubectl) run() (failure error) {
+	kubectlutil.BehaviorOnFatal(func(message string, code int) {
+		panic(kubectlExit{strings.TrimSuffix(message, "\n"), code})
+	})
+	defer kubectlutil.DefaultBehaviorOnFatal()
+	defer func() {
+		if v := recover(); v != nil {
+			exit, ok := v.(kubectlExit)
+			if !ok {
+				panic(v)
+			}
+			if exit.message != "" {
+				fmt.Fprintln(k.parent.ErrOrStderr(), exit.message)
+			}
+			if exit.code != 0 {
+				failure = &exitError{code: exit.code}
+			}
+		}
+	}()
+	return k.root.ExecuteContext(k.parent.Context())
+}
+
+// needsNoCluster says whether kubectl can do this without asking an API server.
+func needsNoCluster(args []string) bool {
+	words := 0
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return words == 0
+		case arg == "-h", arg == "--help", arg == "--client", arg == "--client=true", arg == "--dry-run=client", arg == "--local", arg == "--local=true",
+			arg == "--dry-run" && i+1 < len(args) && args[i+1] == "client":
+			return true
+		case strings.HasPrefix(arg, "-"):
+		case words == 0 && slices.Contains([]string{"kustomize", "help", "completion", "options", "plugin", "config", cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, arg):
+			return true
+		default:
+			words++
+		}
+	}
+	return words == 0
+}
+
+// completeKubectl asks kubectl how its arguments may go on.
+func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	dataDir, args := takeDataDir(args)
+	request := append([]string{cobra.ShellCompRequestCmd}, append(args, toComplete)...)
+	if dataDir != "" {
+		request = append([]string{"--data-dir", dataDir}, request...)
+	}
+	k, err := newBuiltinKubectl(cmd, request)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var out bytes.Buffer
+	k.root.SetOut(&out)
+	k.root.SetErr(&bytes.Buffer{})
+	if err := k.run(); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	last := lines[len(lines)-1]
+	directive, err := strconv.Atoi(strings.TrimPrefix(last, ":"))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
 }
 
 func refuseProcessCommands(root *cobra.Command) {
@@ -107,15 +199,20 @@ func refuseProcessCommands(root *cobra.Command) {
 	}
 }
 
-// takeDataDir takes our own flag from the front of kubectl's arguments.
+// takeDataDir takes our own flag from kubectl's arguments, wherever it stands.
 func takeDataDir(args []string) (dataDir string, rest []string) {
-	if len(args) >= 2 && args[0] == "--data-dir" {
-		return args[1], args[2:]
-	}
-	if len(args) >= 1 {
-		if value, ok := strings.CutPrefix(args[0], "--data-dir="); ok {
-			return value, args[1:]
+	for i := 0; i < len(args); i++ {
+		switch value, ok := strings.CutPrefix(args[i], "--data-dir="); {
+		case args[i] == "--":
+			return dataDir, append(rest, args[i:]...)
+		case ok:
+			dataDir = value
+		case args[i] == "--data-dir" && i+1 < len(args):
+			i++
+			dataDir = args[i]
+		default:
+			rest = append(rest, args[i])
 		}
 	}
-	return "", args
+	return dataDir, rest
 }

@@ -39,12 +39,16 @@ func (o *linkerdFlags) addFlags(flags *pflag.FlagSet) {
 	flags.Bool("admission-controller-disabled", false, o.without("admission-controller-disabled", "up --without webhooks leaves out all webhooks, and serve has none"))
 	// Kubernetes has a process-wide flag of this name and another type, which cobra would take.
 	flags.Bool("version", false, "print the versions of this program and of what it stands for")
-	flags.SetNormalizeFunc(linkerdNames)
 }
 
 // addKubeconfig adds that flag to a command that has no use for it.
 func (o *linkerdFlags) addKubeconfig(flags *pflag.FlagSet) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", o.without("kubeconfig", "this command runs an API server of its own, serve takes one"))
+}
+
+// addServe adds the flags of webhooks to a command that has none.
+func (o *linkerdFlags) addServe(flags *pflag.FlagSet) {
+	flags.String("webhook-addr", "127.0.0.1:0", o.without("webhook-addr", "serve has no webhooks"))
 }
 
 // without notes why a flag has no effect, and returns its usage.

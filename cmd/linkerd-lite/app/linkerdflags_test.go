@@ -77,7 +77,7 @@ func TestLinkerdFlags(t *testing.T) {
 				if err := cmd.ParseFlags([]string{"--" + test.flag + "=" + test.value}); err != nil {
 					t.Fatal(err)
 				}
-				idle := test.idle && (name != "serve" || test.flag != "kubeconfig")
+				idle := test.idle && (name != "serve" || test.flag != "kubeconfig") || name == "serve" && test.flag == "server-addr"
 				if got := strings.Contains(flag.Usage, "without effect"); got != idle {
 					t.Errorf("usage %q, want one that says that it is idle: %v", flag.Usage, idle)
 				}
@@ -92,7 +92,9 @@ func TestIdleFlagsWarn(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	options := newClusterFlags()
 	cmd := &cobra.Command{}
-	options.addFlags(cmd.Flags())
+	groups := newFlagGroups()
+	options.addFlags(groups)
+	installFlags(cmd, groups)
 	options.plane.linkerd.warn(cmd.Flags(), log)
 	if out.Len() > 0 {
 		t.Errorf("warned of flags that were not given:\n%s", &out)

@@ -3,15 +3,16 @@ package app
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded"
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
-	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
 // controlPlaneFlags are the flags of the control plane itself, whatever API
@@ -26,12 +27,16 @@ func newControlPlaneFlags() controlPlaneFlags {
 	return controlPlaneFlags{ControlPlaneConfig: embedded.DefaultControlPlane()}
 }
 
-func (o *controlPlaneFlags) addFlags(flags *pflag.FlagSet) {
+func (o *controlPlaneFlags) addFlags(groups *cliflag.NamedFlagSets, listeners ...string) {
+	flags := groups.FlagSet("address")
 	o.addresses = map[string]*string{}
 	for _, spec := range embedded.ListenerSpecs() {
-		o.addresses[spec.Name] = flags.String(spec.Name+"-addr", spec.Address, spec.Usage)
+		if slices.Contains(listeners, spec.Name) {
+			o.addresses[spec.Name] = flags.String(spec.Name+"-addr", spec.Address, spec.Usage)
+		}
 	}
 	flags.BoolVar(&o.Addresses.Random, "random-ports", false, "listen on free ports everywhere, for parallel runs")
+	flags = groups.FlagSet("control plane")
 	flags.StringVar(&o.ControlPlaneNamespace, "controller-namespace", o.ControlPlaneNamespace, "namespace of the control plane")
 	flags.StringVar(&o.ClusterDomain, "cluster-domain", o.ClusterDomain, "DNS domain of the cluster")
 	flags.StringVar(&o.TrustDomain, "identity-trust-domain", o.TrustDomain, "domain of TLS identities (default: the cluster domain)")
@@ -52,7 +57,7 @@ func (o *controlPlaneFlags) addFlags(flags *pflag.FlagSet) {
 	flags.Uint32Var(&o.PatchTimeoutMs, "patch-timeout-ms", o.PatchTimeoutMs, "how long writing a status may take, in milliseconds")
 	flags.StringVar(&o.PolicyDeployment, "policy-deployment-name", o.PolicyDeployment, "Deployment that owns the Lease of whoever writes status")
 	flags.BoolVar(&o.EnablePprof, "enable-pprof", o.EnablePprof, "serve /debug/pprof on the admin address")
-	o.linkerd.addFlags(flags)
+	o.linkerd.addFlags(groups.FlagSet("idle"))
 }
 
 func (o *controlPlaneFlags) complete() error {
@@ -68,40 +73,28 @@ func (o *controlPlaneFlags) complete() error {
 	for name, address := range o.addresses {
 		o.Addresses.ByName[name] = *address
 	}
-	if o.OutboundTransportMode != embedded.TransportHeader && o.OutboundTransportMode != embedded.TransportTransparent {
-		return fmt.Errorf("--outbound-transport-mode=%s: must be %s or %s", o.OutboundTransportMode, embedded.TransportHeader, embedded.TransportTransparent)
+	if err := o.Addresses.Check(); err != nil {
+		return err
 	}
 	for flag, value := range map[string]string{"cluster-networks": o.ClusterNetworks, "probe-networks": o.ProbeNetworks} {
 		if _, err := parsePrefixes(flag, value); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// parsePrefixes reads the ranges of a flag, without their host bits.
-func parsePrefixes(flag, value string) ([]netip.Prefix, error) {
-	prefixes, err := policy.ParseNetworks(value)
-	if err != nil {
-		return nil, fmt.Errorf("--%s=%s: %w", flag, value, err)
-	}
-	for i, prefix := range prefixes {
-		prefixes[i] = prefix.Masked()
-	}
-	return prefixes, nil
-}
-
-// parseRanges reads the ranges of a flag, where a single address is a mistake.
-func parseRanges(flag, value string) ([]netip.Prefix, error) {
-	var ranges []netip.Prefix
-	for text := range strings.SplitSeq(value, ",") {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+	for _, err := range []error{
+		oneOf("outbound-transport-mode", o.OutboundTransportMode, embedded.TransportHeader, embedded.TransportTransparent),
+		oneOf("default-policy", o.DefaultPolicy, linkerd.InboundPolicies()...),
+		domain("cluster-domain", o.ClusterDomain),
+		domain("identity-trust-domain", o.TrustDomain),
+		namespace("controller-namespace", o.ControlPlaneNamespace),
+		namespace("global-egress-network-namespace", o.EgressNamespace),
+		jsonObject("meshed-http2-client-params", o.MeshedHTTP2Params),
+	} {
 		if err != nil {
-			return nil, fmt.Errorf("--%s=%s: %w", flag, value, err)
+			return err
 		}
-		ranges = append(ranges, prefix.Masked())
 	}
-	return ranges, nil
+	return nil
 }
 
 // clusterFlags are the flags of the cluster that `up` makes.
@@ -123,22 +116,28 @@ func newClusterFlags() clusterFlags {
 	}
 }
 
-func (o *clusterFlags) addFlags(flags *pflag.FlagSet) {
+func (o *clusterFlags) addFlags(groups *cliflag.NamedFlagSets) {
 	c := &o.config
-	o.plane.addFlags(flags)
-	o.identity.addFlags(flags)
-	o.plane.linkerd.addKubeconfig(flags)
+	flags := groups.FlagSet("cluster")
+	flags.StringSliceVar(&c.Without, "without", nil, "parts to leave out: "+strings.Join(embedded.OptionalParts(), ", "))
+	flags.StringVar(&o.inject, "inject", "disabled", "proxy injection where linkerd.io/inject says nothing: enabled or disabled")
+	flags.StringArrayVar(&o.nodes, "node", nil, "a node, as NAME or NAME=ZONE; repeatable (default "+kubelet.DefaultNode+")")
+	flags.StringVar(&o.gatewayAPI, "gateway-api", "bundled", "definitions of the Gateway API: bundled or none")
+	flags.StringVar(&c.ServiceCIDR, "service-cidr", c.ServiceCIDR, "ranges of cluster IPs, one or one per family")
+	flags.StringVar(&o.podCIDR, "pod-cidr", embedded.DefaultPodCIDR, "ranges of pod IPs, one or one per family")
+	flags = groups.FlagSet("data")
 	addDataDirFlag(flags, &c.DataDir)
 	flags.BoolVar(&c.Ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
 	flags.BoolVar(&c.PruneEmpty, "prune-empty", false, "delete what came from a DIR or a kustomization that has no objects any more, instead of keeping it until it has some again")
 	flags.BoolVar(&c.NoFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")
-	flags.StringSliceVar(&c.Without, "without", nil, "parts to leave out: "+strings.Join(embedded.OptionalParts(), ", "))
-	flags.StringVar(&o.inject, "inject", "disabled", "proxy injection where linkerd.io/inject says nothing: enabled or disabled")
-	flags.StringVar(&c.ServiceCIDR, "service-cidr", c.ServiceCIDR, "ranges of cluster IPs, one or one per family")
-	flags.StringVar(&o.podCIDR, "pod-cidr", embedded.DefaultPodCIDR, "ranges of pod IPs, one or one per family")
-	flags.StringArrayVar(&o.nodes, "node", nil, "a node, as NAME or NAME=ZONE; repeatable (default "+kubelet.DefaultNode+")")
-	flags.StringVar(&o.gatewayAPI, "gateway-api", "bundled", "definitions of the Gateway API: bundled or none")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an existing etcd to use instead of the built-in one")
+	var all []string
+	for _, spec := range embedded.ListenerSpecs() {
+		all = append(all, spec.Name)
+	}
+	o.plane.addFlags(groups, all...)
+	o.identity.addFlags(groups.FlagSet("identity"))
+	o.plane.linkerd.addKubeconfig(groups.FlagSet("idle"))
 }
 
 func addDataDirFlag(flags *pflag.FlagSet, dir *string) {
@@ -161,11 +160,11 @@ func (o *clusterFlags) complete() error {
 			return fmt.Errorf("--without=%s: must be one of %s", part, strings.Join(embedded.OptionalParts(), ", "))
 		}
 	}
-	if o.inject != "enabled" && o.inject != "disabled" {
-		return fmt.Errorf("--inject=%s: must be enabled or disabled", o.inject)
+	if err := oneOf("inject", o.inject, "enabled", "disabled"); err != nil {
+		return err
 	}
-	if o.gatewayAPI != "bundled" && o.gatewayAPI != "none" {
-		return fmt.Errorf("--gateway-api=%s: must be bundled or none", o.gatewayAPI)
+	if err := oneOf("gateway-api", o.gatewayAPI, "bundled", "none"); err != nil {
+		return err
 	}
 	if c.Ephemeral && c.DataDir != "" {
 		return fmt.Errorf("--ephemeral and --data-dir exclude each other")
@@ -179,8 +178,11 @@ func (o *clusterFlags) complete() error {
 	}
 	for _, text := range o.nodes {
 		name, zone, _ := strings.Cut(text, "=")
-		if name == "" {
-			return fmt.Errorf("--node=%s: a node needs a name", text)
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return flagError("node", text, "a node needs a DNS name, such as node-1 or node-1=zone-a")
+		}
+		if slices.ContainsFunc(c.Nodes, func(n kubelet.Node) bool { return n.Name == name }) {
+			return flagError("node", text, "there is a node of that name already")
 		}
 		c.Nodes = append(c.Nodes, kubelet.Node{Name: name, Zone: zone})
 	}

@@ -80,7 +80,7 @@ func newProxyEnvCommand() *cobra.Command {
 				return err
 			}
 			if _, err := proxyenv.Format(format, nil); err != nil {
-				return &exitError{code: exitUsage, err: err}
+				return usage(err)
 			}
 			info, client, err := instanceClient(dataDir)
 			if err != nil {

@@ -33,7 +33,7 @@ before. What it leaves in the background ends with it. For instance:
 			for flag, value := range map[string]string{"service-cidr": serviceCIDR, "pod-cidr": podCIDR} {
 				parsed, err := parseRanges(flag, value)
 				if err != nil {
-					return &exitError{code: exitUsage, err: err}
+					return usage(err)
 				}
 				ranges = append(ranges, parsed...)
 			}
@@ -66,11 +66,10 @@ func runSandbox(cmd *cobra.Command, command []string, flags ...string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	if err := sandbox.Start(child); err != nil {
+	exited, err := startChild(child, func() error { return sandbox.Start(child) })
+	if err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- child.Wait() }()
 	for {
 		select {
 		case err := <-exited:
@@ -103,7 +102,7 @@ func enterSandbox(ranges []netip.Prefix, command []string) error {
 	}
 	code, err := sandbox.Run(command)
 	if err != nil {
-		return &exitError{code: 127, err: fmt.Errorf("sandbox: %w", err)}
+		return &exitError{code: exitNotFound, err: fmt.Errorf("sandbox: %w", err)}
 	}
 	if code != 0 {
 		return &exitError{code: code}

@@ -33,25 +33,29 @@ up runs, and nothing else: no API server, no controllers, no manifests, no ident
 
 Several can run against one API server; those that write (slices of external
 workloads, status of policies) take turns under a Lease.`,
-		Args: cobra.NoArgs,
+		Example: `  linkerd-lite serve --kubeconfig ~/.kube/config --write=false`,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := plane.complete(); err != nil {
-				return &exitError{code: exitUsage, err: err}
+				return usage(err)
 			}
 			log, err := logging.logger(cmd.ErrOrStderr())
 			if err != nil {
-				return &exitError{code: exitUsage, err: err}
+				return usage(err)
 			}
 			plane.linkerd.warn(cmd.Flags(), log)
 			s := &serve{config: plane.ControlPlaneConfig, log: log, kubeconfig: kubeconfig, write: write, out: cmd.ErrOrStderr()}
 			return s.run(cmd.Context())
 		},
 	}
-	flags := cmd.Flags()
-	plane.addFlags(flags)
-	logging.addFlags(flags)
+	groups := newFlagGroups()
+	flags := groups.FlagSet("run")
 	flags.StringVar(&kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig of the API server")
 	flags.BoolVar(&write, "write", true, "write slices of external workloads and status of policies")
+	plane.addFlags(groups, "destination", "policy", "admin")
+	plane.linkerd.addServe(groups.FlagSet("idle"))
+	logging.addFlags(groups.FlagSet("log"))
+	installFlags(cmd, groups)
 	return cmd
 }
 
@@ -66,7 +70,7 @@ type serve struct {
 
 func (s *serve) run(ctx context.Context) error {
 	if s.kubeconfig == "" {
-		return &exitError{code: exitUsage, err: errors.New("serve needs an API server: name one with --kubeconfig or KUBECONFIG")}
+		return usage(errors.New("serve needs an API server: name one with --kubeconfig or KUBECONFIG"))
 	}
 	client, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	if err != nil {

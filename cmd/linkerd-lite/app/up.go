@@ -21,6 +21,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded"
 	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
+	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
@@ -40,30 +41,35 @@ func newUpCommand() *cobra.Command {
 With -- COMMAND, COMMAND is started once everything has settled, with KUBECONFIG and
 LINKERD_LITE_{DESTINATION,POLICY,IDENTITY,ADMIN,SHIM_INBOUND}_ADDR in its environment; when it ends,
 the cluster stops, and the exit code is COMMAND's.`,
+		Example: `  linkerd-lite up manifests/                                 # until Ctrl-C
+  linkerd-lite up base/ staging/ --inject enabled            # two directories, proxies injected
+  linkerd-lite up manifests/ --dry-run                       # only say what would be done
+  linkerd-lite up manifests/ --ephemeral --random-ports -- go test ./...   # in CI`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dirs, command := args, []string(nil)
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
 				dirs, command = args[:dash], args[dash:]
 				if len(command) == 0 {
-					return &exitError{code: exitUsage, err: errors.New("no COMMAND after --")}
+					return usage(errors.New("no COMMAND after --"))
 				}
 				if err := checkCommand(command[0]); err != nil {
 					return err
 				}
 			}
 			if output != "text" && output != "json" {
-				return &exitError{code: exitUsage, err: fmt.Errorf("--output=%s: must be text or json", output)}
+				return usage(fmt.Errorf("--output=%s: must be text or json", output))
 			}
 			options.config.Dirs, options.config.Settle = dirs, len(command) > 0
 			if err := options.complete(); err != nil {
-				return &exitError{code: exitUsage, err: err}
+				return usage(err)
 			}
 			if err := manifests.CheckDirs(dirs); err != nil {
 				return err
 			}
-			log, err := logging.logger(cmd.ErrOrStderr())
+			stderr := newWatchedOutput(cmd.ErrOrStderr())
+			log, err := logging.logger(stderr)
 			if err != nil {
-				return &exitError{code: exitUsage, err: err}
+				return usage(err)
 			}
 			options.plane.linkerd.warn(cmd.Flags(), log)
 			up := &up{
@@ -73,7 +79,9 @@ the cluster stops, and the exit code is COMMAND's.`,
 				json:    output == "json",
 				stdin:   cmd.InOrStdin(),
 				stdout:  cmd.OutOrStdout(),
-				stderr:  cmd.ErrOrStderr(),
+				stderr:  stderr,
+
+				commandStderr: cmd.ErrOrStderr(),
 			}
 			up.config.Log, up.config.Out, up.config.OnReady = log, up.stderr, up.partReady
 			if dryRun {
@@ -82,22 +90,27 @@ the cluster stops, and the exit code is COMMAND's.`,
 			return up.run(cmd.Context())
 		},
 	}
-	flags := cmd.Flags()
-	options.addFlags(flags)
-	logging.addFlags(flags)
+	groups := newFlagGroups()
+	flags := groups.FlagSet("run")
 	flags.BoolVar(&dryRun, "dry-run", false, "try the manifests with all webhooks against the running or a temporary instance, print the plan, and exit 1 if anything would fail")
 	flags.StringVarP(&output, "output", "o", "text", "text, or json for one object on standard output once ready")
+	options.addFlags(groups)
+	logging.addFlags(groups.FlagSet("log"))
+	installFlags(cmd, groups)
 	return cmd
 }
 
 // up is one run of the command.
 type up struct {
-	config         embedded.Config
-	log            *slog.Logger
-	command        []string
-	json           bool
-	stdin          io.Reader
-	stdout, stderr io.Writer
+	config  embedded.Config
+	log     *slog.Logger
+	command []string
+	json    bool
+	stdin   io.Reader
+	stdout  io.Writer
+	// stderr is for what we say, commandStderr the same output for COMMAND.
+	stderr        *watchedOutput
+	commandStderr io.Writer
 
 	began   time.Time
 	signals chan os.Signal
@@ -113,6 +126,10 @@ func (u *up) run(ctx context.Context) error {
 	u.signals = make(chan os.Signal, 8)
 	signal.Notify(u.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(u.signals)
+	// Whoever listens to it gets an error instead when an output is closed.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	ctx, u.stop = context.WithCancel(ctx)
 	defer u.stop()
 
@@ -142,6 +159,8 @@ func (u *up) drive(ctx context.Context) error {
 	case <-u.cluster.Ready():
 	case err := <-u.ended:
 		return err
+	case <-u.stderr.closed:
+		return u.unread()
 	case sig := <-u.signals:
 		if err := u.stopped(); err != nil {
 			return err
@@ -162,6 +181,8 @@ func (u *up) drive(ctx context.Context) error {
 			trimMemory()
 		case err := <-u.ended:
 			return err
+		case <-u.stderr.closed:
+			return u.unread()
 		case <-u.signals:
 			return u.stopped()
 		}
@@ -178,6 +199,14 @@ func (u *up) stopped() error {
 		exitNow(exitSignal + number(sig))
 		return nil
 	}
+}
+
+// unread is the end when nobody reads our output any more.
+func (u *up) unread() error {
+	if err := u.stopped(); err != nil {
+		return err
+	}
+	return &exitError{code: exitSignal + number(syscall.SIGPIPE)}
 }
 
 func number(sig os.Signal) int {
@@ -208,8 +237,26 @@ func (u *up) announce() error {
 		}
 	}
 	u.printf("ready in %.2f s\n", info.ReadySeconds)
+	if len(u.command) == 0 {
+		u.printf("%s", nextSteps(&info, len(datadir.List())))
+	}
 	trimMemory()
 	return nil
+}
+
+// nextSteps says what to try with a cluster that is ready, beside others.
+func nextSteps(info *datadir.RunInfo, running int) string {
+	which := ""
+	if running > 1 {
+		which = " --data-dir " + info.DataDir
+	}
+	return fmt.Sprintf(`
+In another terminal:
+  linkerd-lite check%[1]s
+  linkerd-lite kubectl%[1]s get pods -A
+  export KUBECONFIG=%[2]s   # for other tools
+
+`, which, info.Kubeconfig)
 }
 
 // printAddresses prints a line for each address that is listened on.

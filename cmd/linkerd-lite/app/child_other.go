@@ -1,0 +1,8 @@
+//go:build !linux
+
+package app
+
+import "os/exec"
+
+// bindToParent does nothing where the kernel knows nothing of the kind.
+func bindToParent(*exec.Cmd) {}
