@@ -44,6 +44,7 @@ type Cluster struct {
 	keeper *objectKeeper
 	// syncer is nil without manifest directories.
 	syncer *manifests.Syncer
+	groups []Wing
 	client *rest.Config
 	keys   *apiserver.Keys
 	// out gets what the user should read.
@@ -152,9 +153,6 @@ func (c *Cluster) warn(format string, args ...any) { fmt.Fprintf(c.out, "warning
 // Run runs the parts until ctx ends or one fails.
 func (c *Cluster) Run(ctx context.Context) error { return c.supervisor.Run(ctx) }
 
-// status and ready work before the supervisor is there: the admin part is one of its own.
-func (c *Cluster) status() []lifecycle.Status { return c.supervisor.Status() }
-
 // manifestStatus is asked after the syncer has been built, by a part that is built before it.
 func (c *Cluster) manifestStatus() func() any {
 	if len(c.config.Dirs) == 0 {
@@ -163,10 +161,17 @@ func (c *Cluster) manifestStatus() func() any {
 	return func() any { return c.syncer.Status() }
 }
 
+// ready works before the supervisor is there: the admin part is one of its own.
 func (c *Cluster) ready() bool { return c.supervisor.IsReady() }
 
 // Ready is closed when all parts are ready.
 func (c *Cluster) Ready() <-chan struct{} { return c.supervisor.Ready() }
+
+// Wings are the groups of its parts, in the order of the start.
+func (c *Cluster) Wings() []Wing { return c.groups }
+
+// Status says how each part is.
+func (c *Cluster) Status() []lifecycle.Status { return c.supervisor.Status() }
 
 // Fail ends the cluster, with the name of what has failed.
 func (c *Cluster) Fail(part string, err error) { c.supervisor.Fail(part, err) }

@@ -12,7 +12,23 @@ type part struct{ name string }
 
 // partList collects parts. Whoever waits for a part has its handle, so it
 // cannot wait for one that is not there, or in a circle.
-type partList struct{ parts []lifecycle.Part }
+type partList struct {
+	parts []lifecycle.Part
+	wings []Wing
+}
+
+// Wing is a group of parts that belong together, for people who watch a start.
+type Wing struct {
+	Name  string
+	Parts []string
+	// After has what each part waits for.
+	After map[string][]string
+}
+
+// wing begins the wing of the parts that are added from now on.
+func (l *partList) wing(name string) {
+	l.wings = append(l.wings, Wing{Name: name, After: map[string][]string{}})
+}
 
 type runFunc = func(ctx context.Context, ready func()) error
 
@@ -38,6 +54,11 @@ func (l *partList) append(p lifecycle.Part, after []part) part {
 		}
 	}
 	l.parts = append(l.parts, p)
+	if n := len(l.wings); n > 0 {
+		wing := &l.wings[n-1]
+		wing.Parts = append(wing.Parts, p.Name)
+		wing.After[p.Name] = p.After
+	}
 	return part{p.Name}
 }
 

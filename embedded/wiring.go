@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -67,15 +68,27 @@ func (c *Cluster) wire() ([]lifecycle.Part, error) {
 		return nil, err
 	}
 	w := &wiring{Cluster: c}
+	w.wing("admin")
 	w.addAdmin()
-	for _, wing := range []func() error{
-		w.addStore, w.addAPIServer, w.addWorkloads, w.addLinkerd, w.addControlPlane, w.addAdmission, w.addManifests,
+	for _, wing := range []struct {
+		name string
+		add  func() error
+	}{
+		{"store", w.addStore},
+		{"API server", w.addAPIServer},
+		{"workloads", w.addWorkloads},
+		{"Linkerd's kinds", w.addLinkerd},
+		{"control plane", w.addControlPlane},
+		{"admission", w.addAdmission},
+		{"manifests", w.addManifests},
 	} {
-		if err := wing(); err != nil {
+		w.wing(wing.name)
+		if err := wing.add(); err != nil {
 			return nil, err
 		}
 	}
 	w.addRoles()
+	c.groups = slices.DeleteFunc(w.wings, func(wing Wing) bool { return len(wing.Parts) == 0 })
 	return w.parts, nil
 }
 
@@ -85,7 +98,7 @@ func (w *wiring) addAdmin() {
 	w.admin = w.add("admin", admin.New(admin.Config{
 		Listener:  w.listeners["admin"],
 		Ready:     w.ready,
-		Status:    w.status,
+		Status:    w.Status,
 		Manifests: w.manifestStatus(),
 		Problems:  w.problems.List,
 		Gatherer:  w.registry,

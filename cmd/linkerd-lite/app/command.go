@@ -53,7 +53,7 @@ func (u *up) runCommand(ctx context.Context) error {
 				failure = errors.New("stopped while COMMAND was running")
 			}
 			return failure
-		case <-u.stderr.closed:
+		case <-u.closed:
 			u.end(cmd, exited)
 			return u.unread()
 		case sig := <-u.signals:

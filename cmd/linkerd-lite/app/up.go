@@ -66,7 +66,12 @@ the cluster stops, and the exit code is COMMAND's.`,
 			if err := manifests.CheckDirs(dirs); err != nil {
 				return err
 			}
-			stderr := newWatchedOutput(cmd.ErrOrStderr())
+			watched := newWatchedOutput(cmd.ErrOrStderr())
+			terminal := newScreen(cmd.ErrOrStderr(), watched)
+			var stderr io.Writer = watched
+			if terminal != nil {
+				stderr = terminal
+			}
 			log, err := logging.logger(stderr)
 			if err != nil {
 				return usage(err)
@@ -80,6 +85,8 @@ the cluster stops, and the exit code is COMMAND's.`,
 				stdin:   cmd.InOrStdin(),
 				stdout:  cmd.OutOrStdout(),
 				stderr:  stderr,
+				closed:  watched.closed,
+				screen:  terminal,
 
 				commandStderr: cmd.ErrOrStderr(),
 			}
@@ -109,8 +116,11 @@ type up struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	// stderr is for what we say, commandStderr the same output for COMMAND.
-	stderr        *watchedOutput
-	commandStderr io.Writer
+	stderr, commandStderr io.Writer
+	// closed is closed when nobody reads stderr any more.
+	closed <-chan struct{}
+	// screen is what stderr is if it is a terminal.
+	screen *screen
 
 	began   time.Time
 	signals chan os.Signal
@@ -155,17 +165,8 @@ func (u *up) run(ctx context.Context) error {
 // drive waits for readiness, runs COMMAND if there is one, and returns when
 // the instance has ended.
 func (u *up) drive(ctx context.Context) error {
-	select {
-	case <-u.cluster.Ready():
-	case err := <-u.ended:
+	if err := u.awaitReady(); err != nil {
 		return err
-	case <-u.stderr.closed:
-		return u.unread()
-	case sig := <-u.signals:
-		if err := u.stopped(); err != nil {
-			return err
-		}
-		return &exitError{code: exitSignal + number(sig)}
 	}
 	if err := u.announce(); err != nil {
 		return errors.Join(err, u.stopped())
@@ -181,12 +182,55 @@ func (u *up) drive(ctx context.Context) error {
 			trimMemory()
 		case err := <-u.ended:
 			return err
-		case <-u.stderr.closed:
+		case <-u.closed:
 			return u.unread()
 		case <-u.signals:
 			return u.stopped()
 		}
 	}
+}
+
+// errEnded says that the instance has ended, without an error.
+var errEnded = errors.New("ended before it was ready")
+
+// awaitReady waits for readiness. On a terminal it shows how far the start is.
+func (u *up) awaitReady() error {
+	var tick <-chan time.Time
+	if u.screen != nil {
+		ticker := time.NewTicker(progressInterval)
+		defer ticker.Stop()
+		tick = ticker.C
+		defer u.screen.keep()
+	}
+	for {
+		select {
+		case <-tick:
+			u.showProgress()
+		case <-u.cluster.Ready():
+			u.showProgress()
+			return nil
+		case err := <-u.ended:
+			if err == nil {
+				err = errEnded
+			}
+			return err
+		case <-u.closed:
+			return u.unread()
+		case sig := <-u.signals:
+			if err := u.stopped(); err != nil {
+				return err
+			}
+			return &exitError{code: exitSignal + number(sig)}
+		}
+	}
+}
+
+func (u *up) showProgress() {
+	if u.screen == nil {
+		return
+	}
+	// What cannot be written is noticed by the output itself.
+	_ = u.screen.show(progressLines(u.cluster.Wings(), u.cluster.Status(), time.Since(u.began)))
 }
 
 // stopped stops the instance; a signal in the meantime ends the process.
@@ -218,8 +262,11 @@ func number(sig os.Signal) int {
 
 func (u *up) printf(format string, args ...any) { fmt.Fprintf(u.stderr, format, args...) }
 
-// partReady prints a line per part.
+// partReady prints a line per part, where no screen shows the same.
 func (u *up) partReady(status lifecycle.Status) {
+	if u.screen != nil {
+		return
+	}
 	u.printf("  %-12s %5.2f s, at %5.2f s\n", status.Name, status.Start.Seconds(), status.Ready.Seconds())
 }
 
