@@ -20,8 +20,9 @@ import (
 
 // Command makes a command that runs in namespaces of its own, as root of the
 // user namespace, which outside is the user that runs this program. The
-// command has to call Enter, then Run. It is the first of its processes: when it
-// ends, all that it started dies with it, also what has gone into the background.
+// command has to call Enter, then Run. It is the first of its processes: it dies
+// with this one, and all that it started dies with it, also what has gone into
+// the background.
 func Command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -29,6 +30,7 @@ func Command(name string, args ...string) *exec.Cmd {
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		Pdeathsig:   syscall.SIGKILL,
 	}
 	return cmd
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/linkerd-lite/linkerd-lite/internal/child"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -32,10 +32,10 @@ func (u *up) runCommand(ctx context.Context) error {
 	cmd := exec.Command(u.command[0], u.command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = u.stdin, u.stdout, u.commandStderr
 	cmd.Env = u.commandEnv()
-	if path, err := lookCommand(u.command[0]); err == nil {
+	if path, err := child.Look(u.command[0]); err == nil {
 		cmd.Path, cmd.Err = path, nil
 	}
-	exited, err := startChild(cmd, cmd.Start)
+	exited, err := child.Start(cmd, cmd.Start)
 	if err != nil {
 		return errors.Join(&exitError{code: exitNotFound, err: fmt.Errorf("starting COMMAND: %w", err)}, u.stopped())
 	}
@@ -82,6 +82,22 @@ func (u *up) end(cmd *exec.Cmd, exited <-chan error) {
 	}
 }
 
+// commandResult makes the end of a process our own: its exit code, or 128+n if
+// signal n ended it.
+func commandResult(err error) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &exit):
+		return fmt.Errorf("waiting for COMMAND: %w", err)
+	}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return &exitError{code: exitSignal + int(status.Signal())}
+	}
+	return &exitError{code: exit.ExitCode()}
+}
+
 func (u *up) commandEnv() []string {
 	info := u.cluster.Info()
 	set := map[string]string{
@@ -93,7 +109,7 @@ func (u *up) commandEnv() []string {
 			set[name] = address
 		}
 	}
-	if path := commandPath(); path != "" {
+	if path := child.Path(); path != "" {
 		set["PATH"] = path
 	}
 	var env []string
@@ -110,34 +126,8 @@ func (u *up) commandEnv() []string {
 
 // checkCommand says that COMMAND cannot be started, before a cluster is.
 func checkCommand(name string) error {
-	if _, err := lookCommand(name); err != nil {
+	if _, err := child.Look(name); err != nil {
 		return &exitError{code: exitNotFound, err: fmt.Errorf("COMMAND: %w", err)}
 	}
 	return nil
-}
-
-// commandPath is the PATH that COMMAND has: this program's directory comes first.
-func commandPath() string {
-	path := os.Getenv("PATH")
-	self, err := os.Executable()
-	switch {
-	case err != nil:
-		return path
-	case path == "":
-		return filepath.Dir(self)
-	}
-	return filepath.Dir(self) + string(os.PathListSeparator) + path
-}
-
-// lookCommand finds COMMAND on its PATH.
-func lookCommand(name string) (string, error) {
-	if strings.ContainsRune(name, os.PathSeparator) {
-		return exec.LookPath(name)
-	}
-	for _, dir := range filepath.SplitList(commandPath()) {
-		if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return found, nil
-		}
-	}
-	return "", fmt.Errorf("%s: not found on the PATH", name)
 }

@@ -2,21 +2,17 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/proxyenv"
@@ -139,7 +135,7 @@ func newIdentityCertsCommand(dataDir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			roots, err := trustAnchors(cmd.Context(), client, namespace)
+			roots, err := diagnostics.TrustAnchors(cmd.Context(), client, namespace)
 			if err != nil {
 				return err
 			}
@@ -155,36 +151,12 @@ func newIdentityCertsCommand(dataDir *string) *cobra.Command {
 			if len(issuer) == 0 {
 				issuer = secret.Data["tls.crt"]
 			}
-			return writeCertificates(cmd.OutOrStdout(), time.Now(), []byte(roots), issuer)
+			return diagnostics.WriteCertificates(cmd.OutOrStdout(), time.Now(), []byte(roots), issuer)
 		},
 	}
 	cmd.Flags().BoolVar(&anchors, "anchors", false, "print the trust anchors in PEM and nothing else")
 	cmd.Flags().StringVar(&namespace, "controller-namespace", linkerd.DefaultControlPlaneNamespace, "namespace of the control plane")
 	return cmd
-}
-
-// writeCertificates prints a table of both bundles.
-func writeCertificates(w io.Writer, now time.Time, anchors, issuer []byte) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "ROLE\tSUBJECT\tALGORITHM\tNOT AFTER\tDAYS LEFT")
-	for _, bundle := range []struct {
-		role string
-		pem  []byte
-	}{{"anchor", anchors}, {"issuer", issuer}} {
-		for rest := bundle.pem; ; {
-			var block *pem.Block
-			if block, rest = pem.Decode(rest); block == nil {
-				break
-			}
-			cert, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return fmt.Errorf("reading the %s certificate: %w", bundle.role, err)
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.0f\n", bundle.role, cert.Subject, cert.PublicKeyAlgorithm,
-				cert.NotAfter.UTC().Format(time.RFC3339), math.Floor(cert.NotAfter.Sub(now).Hours()/24))
-		}
-	}
-	return table.Flush()
 }
 
 // instanceClient finds the running instance and makes a client of its API server.
@@ -193,11 +165,7 @@ func instanceClient(dataDir string) (*datadir.RunInfo, kubernetes.Interface, err
 	if err != nil {
 		return nil, nil, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", info.Kubeconfig)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", info.Kubeconfig, err)
-	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := diagnostics.Client(info)
 	return info, client, err
 }
 
@@ -224,13 +192,4 @@ func accountOf(pod *corev1.Pod) string {
 		return "default"
 	}
 	return pod.Spec.ServiceAccountName
-}
-
-// trustAnchors is the PEM bundle that the control plane in namespace uses.
-func trustAnchors(ctx context.Context, client kubernetes.Interface, namespace string) (string, error) {
-	roots, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, "linkerd-identity-trust-roots", metav1.GetOptions{})
-	if err != nil {
-		return "", fmt.Errorf("reading the trust anchors: %w", err)
-	}
-	return roots.Data["ca-bundle.crt"], nil
 }

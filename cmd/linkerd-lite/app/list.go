@@ -3,11 +3,8 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,27 +31,11 @@ func newListCommand() *cobra.Command {
 				_, err := fmt.Fprintln(cmd.ErrOrStderr(), "Nothing is running.")
 				return err
 			}
-			return writeInstances(cmd.OutOrStdout(), running, time.Now())
+			return diagnostics.WriteInstances(cmd.OutOrStdout(), running, time.Now())
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, or json for the run.json of each")
 	return cmd
-}
-
-func writeInstances(out io.Writer, running []*datadir.RunInfo, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "PID\tREADY\tAGE\tMANIFESTS\tDATA DIR")
-	for _, info := range running {
-		ready, dirs := "no", "-"
-		if info.Ready {
-			ready = "yes"
-		}
-		if len(info.Dirs) > 0 {
-			dirs = strings.Join(info.Dirs, " ")
-		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", info.PID, ready, now.Sub(info.Started).Round(time.Second), dirs, info.DataDir)
-	}
-	return table.Flush()
 }
 
 func newStopCommand() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/proxyenv"
@@ -90,7 +91,7 @@ func newProxyEnvCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			anchors, err := trustAnchors(cmd.Context(), client, cmp.Or(pod.Labels[linkerd.ControlPlaneNSLabel], linkerd.DefaultControlPlaneNamespace))
+			anchors, err := diagnostics.TrustAnchors(cmd.Context(), client, cmp.Or(pod.Labels[linkerd.ControlPlaneNSLabel], linkerd.DefaultControlPlaneNamespace))
 			if err != nil {
 				return err
 			}

@@ -6,11 +6,11 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/child"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/sandbox"
 )
 
@@ -61,12 +61,12 @@ func runSandbox(cmd *cobra.Command, command []string, flags ...string) error {
 		return fmt.Errorf("finding this program: %w", err)
 	}
 	args := append([]string{"sandbox", "--inside"}, flags...)
-	child := sandbox.Command(self, append(append(args, "--"), command...)...)
-	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	process := sandbox.Command(self, append(append(args, "--"), command...)...)
+	process.Stdin, process.Stdout, process.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	exited, err := startChild(child, func() error { return sandbox.Start(child) })
+	exited, err := child.Start(process, func() error { return sandbox.Start(process) })
 	if err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
@@ -78,7 +78,7 @@ func runSandbox(cmd *cobra.Command, command []string, flags ...string) error {
 			if sig == syscall.SIGINT {
 				continue
 			}
-			if err := child.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			if err := process.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				return fmt.Errorf("sandbox: passing %v on: %w", sig, err)
 			}
 		}
@@ -91,14 +91,8 @@ func enterSandbox(ranges []netip.Prefix, command []string) error {
 	if err := sandbox.Enter(ranges); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	if self, err := os.Executable(); err == nil {
-		path := filepath.Dir(self)
-		if rest := os.Getenv("PATH"); rest != "" {
-			path += string(os.PathListSeparator) + rest
-		}
-		if err := os.Setenv("PATH", path); err != nil {
-			return fmt.Errorf("sandbox: %w", err)
-		}
+	if err := os.Setenv("PATH", child.Path()); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	code, err := sandbox.Run(command)
 	if err != nil {

@@ -23,6 +23,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/memory"
+	"github.com/linkerd-lite/linkerd-lite/internal/terminal"
 )
 
 func newUpCommand() *cobra.Command {
@@ -66,11 +68,11 @@ the cluster stops, and the exit code is COMMAND's.`,
 			if err := manifests.CheckDirs(dirs); err != nil {
 				return err
 			}
-			watched := newWatchedOutput(cmd.ErrOrStderr())
-			terminal := newScreen(cmd.ErrOrStderr(), watched)
+			watched := terminal.NewOutput(cmd.ErrOrStderr())
+			screen := terminal.NewScreen(cmd.ErrOrStderr(), watched)
 			var stderr io.Writer = watched
-			if terminal != nil {
-				stderr = terminal
+			if screen != nil {
+				stderr = screen
 			}
 			log, err := logging.logger(stderr)
 			if err != nil {
@@ -85,8 +87,8 @@ the cluster stops, and the exit code is COMMAND's.`,
 				stdin:   cmd.InOrStdin(),
 				stdout:  cmd.OutOrStdout(),
 				stderr:  stderr,
-				closed:  watched.closed,
-				screen:  terminal,
+				closed:  watched.Closed(),
+				screen:  screen,
 
 				commandStderr: cmd.ErrOrStderr(),
 			}
@@ -120,7 +122,7 @@ type up struct {
 	// closed is closed when nobody reads stderr any more.
 	closed <-chan struct{}
 	// screen is what stderr is if it is a terminal.
-	screen *screen
+	screen *terminal.Screen
 
 	began   time.Time
 	signals chan os.Signal
@@ -132,7 +134,7 @@ type up struct {
 
 func (u *up) run(ctx context.Context) error {
 	u.began = time.Now()
-	hurryMemory()
+	memory.Hurry()
 	u.signals = make(chan os.Signal, 8)
 	signal.Notify(u.signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(u.signals)
@@ -174,12 +176,12 @@ func (u *up) drive(ctx context.Context) error {
 	if len(u.command) > 0 {
 		return u.runCommand(ctx)
 	}
-	idle := time.NewTimer(settleMemory)
+	idle := time.NewTimer(memory.SettleTime)
 	defer idle.Stop()
 	for {
 		select {
 		case <-idle.C:
-			trimMemory()
+			memory.Trim()
 		case err := <-u.ended:
 			return err
 		case <-u.closed:
@@ -200,7 +202,7 @@ func (u *up) awaitReady() error {
 		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		tick = ticker.C
-		defer u.screen.keep()
+		defer u.screen.Keep()
 	}
 	for {
 		select {
@@ -230,7 +232,7 @@ func (u *up) showProgress() {
 		return
 	}
 	// What cannot be written is noticed by the output itself.
-	_ = u.screen.show(progressLines(u.cluster.Wings(), u.cluster.Status(), time.Since(u.began)))
+	_ = u.screen.Show(progressLines(u.cluster.Wings(), u.cluster.Status(), time.Since(u.began)))
 }
 
 // stopped stops the instance; a signal in the meantime ends the process.
@@ -287,7 +289,7 @@ func (u *up) announce() error {
 	if len(u.command) == 0 {
 		u.printf("%s", nextSteps(&info, len(datadir.List())))
 	}
-	trimMemory()
+	memory.Trim()
 	return nil
 }
 

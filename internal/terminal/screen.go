@@ -1,4 +1,4 @@
-package app
+package terminal
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is a terminal whose last lines change in place while text that stays
+// Screen is a terminal whose last lines change in place while text that stays
 // goes above them. All that is printed on the terminal goes through it.
 //
 //  1. Write takes the live lines away, writes the finished lines of the text,
 //     and puts the live lines back.
-//  2. show replaces the live lines.
-//  3. keep leaves them where they are; whatever follows goes below.
-type screen struct {
+//  2. Show replaces the live lines.
+//  3. Keep leaves them where they are; whatever follows goes below.
+type Screen struct {
 	mu     sync.Mutex
 	out    io.Writer
 	width  func() int
@@ -31,14 +31,14 @@ type screen struct {
 	rest []byte
 }
 
-// newScreen makes a screen of an output that is a terminal, and nothing of
+// NewScreen makes a screen of an output that is a terminal, and nothing of
 // others. It writes by way of out.
-func newScreen(terminal, out io.Writer) *screen {
+func NewScreen(terminal, out io.Writer) *Screen {
 	file, ok := terminal.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
-	return &screen{out: out, colour: os.Getenv("NO_COLOR") == "", width: func() int {
+	return &Screen{out: out, colour: os.Getenv("NO_COLOR") == "", width: func() int {
 		width, _, err := term.GetSize(int(file.Fd()))
 		if err != nil {
 			return 80
@@ -47,7 +47,7 @@ func newScreen(terminal, out io.Writer) *screen {
 	}}
 }
 
-func (s *screen) Write(p []byte) (int, error) {
+func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rest = append(s.rest, p...)
@@ -63,22 +63,22 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), s.draw(text.String(), s.live)
 }
 
-// show replaces the live lines.
-func (s *screen) show(lines []string) error {
+// Show replaces the live lines.
+func (s *Screen) Show(lines []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.draw("", lines)
 }
 
-// keep makes the live lines text that stays.
-func (s *screen) keep() {
+// Keep makes the live lines text that stays.
+func (s *Screen) Keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = nil
 }
 
 // draw writes text above new live lines, each of which takes one row.
-func (s *screen) draw(text string, live []string) error {
+func (s *Screen) draw(text string, live []string) error {
 	var b strings.Builder
 	if n := len(s.live); n > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", n)
@@ -105,7 +105,7 @@ func cut(line string, width int) string {
 var marks = regexp.MustCompile(`^(?:\s*(√|apply)|\s*(prune|waiting|‼)|\s*(failed|error|×)|(warning):|\S+ (?:level=(WARN)|level=(ERROR)))(?:\s|$)`)
 
 // painted colours the word that says what kind of line it is.
-func (s *screen) painted(line string) string {
+func (s *Screen) painted(line string) string {
 	if !s.colour {
 		return line
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package app
+package memory
 
 // dropText is a matter of Linux.
 func dropText() {}

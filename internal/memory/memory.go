@@ -1,4 +1,4 @@
-package app
+package memory
 
 import (
 	"math"
@@ -15,24 +15,24 @@ const (
 	// startMemoryLimit keeps the start from taking more, in bytes.
 	startMemoryLimit = 400 << 20
 	idleGCPercent    = 50
-	// settleMemory is when start hooks and first syncs, which go on after
+	// SettleTime is when start hooks and first syncs, which go on after
 	// readiness, have left their garbage.
-	settleMemory = 3 * time.Second
+	SettleTime = 3 * time.Second
 )
 
-func memoryIsOurs() bool { return os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" }
+func isOurs() bool { return os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" }
 
-// hurryMemory is for the time until all parts are ready.
-func hurryMemory() {
-	if memoryIsOurs() {
+// Hurry is for the time until all parts are ready.
+func Hurry() {
+	if isOurs() {
 		debug.SetGCPercent(startGCPercent)
 		debug.SetMemoryLimit(startMemoryLimit)
 	}
 }
 
-// trimMemory gives back what only the start needed.
-func trimMemory() {
-	if memoryIsOurs() {
+// Trim gives back what only the start needed.
+func Trim() {
+	if isOurs() {
 		debug.SetGCPercent(idleGCPercent)
 		debug.SetMemoryLimit(math.MaxInt64)
 	}

@@ -1,4 +1,4 @@
-package app
+package terminal
 
 import (
 	"bytes"
@@ -6,12 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/linkerd-lite/linkerd-lite/embedded"
-	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // rows are what a terminal shows after text with the two sequences that a
@@ -42,17 +38,17 @@ func rows(t *testing.T, text string) []string {
 
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
-	s := &screen{out: &out, width: func() int { return 12 }}
+	s := &Screen{out: &out, width: func() int { return 12 }}
 	steps := []struct {
 		do   func() error
 		want []string
 	}{
-		{func() error { return s.show([]string{"one 1", "two 1"}) }, []string{"one 1", "two 1"}},
-		{func() error { return s.show([]string{"one 2", "two 2", "a line that is too long"}) }, []string{"one 2", "two 2", "a line tha…"}},
+		{func() error { return s.Show([]string{"one 1", "two 1"}) }, []string{"one 1", "two 1"}},
+		{func() error { return s.Show([]string{"one 2", "two 2", "a line that is too long"}) }, []string{"one 2", "two 2", "a line tha…"}},
 		{func() error { _, err := fmt.Fprint(s, "said\nhalf "); return err }, []string{"said", "one 2", "two 2", "a line tha…"}},
 		{func() error { _, err := fmt.Fprint(s, "a line\n"); return err }, []string{"said", "half a line", "one 2", "two 2", "a line tha…"}},
-		{func() error { return s.show([]string{"one 3"}) }, []string{"said", "half a line", "one 3"}},
-		{func() error { s.keep(); return nil }, []string{"said", "half a line", "one 3"}},
+		{func() error { return s.Show([]string{"one 3"}) }, []string{"said", "half a line", "one 3"}},
+		{func() error { s.Keep(); return nil }, []string{"said", "half a line", "one 3"}},
 		{func() error { _, err := fmt.Fprint(s, "below\n"); return err }, []string{"said", "half a line", "one 3", "below"}},
 	}
 	for n, step := range steps {
@@ -83,35 +79,11 @@ func TestScreenColours(t *testing.T) {
 		if test.word != "" {
 			want = strings.Replace(test.line, test.word, "\x1b["+test.colour+";1m"+test.word+"\x1b[0m", 1)
 		}
-		if got := (&screen{colour: true}).painted(test.line); got != want {
+		if got := (&Screen{colour: true}).painted(test.line); got != want {
 			t.Errorf("%q became %q, want %q", test.line, got, want)
 		}
-		if got := (&screen{}).painted(test.line); got != test.line {
+		if got := (&Screen{}).painted(test.line); got != test.line {
 			t.Errorf("without colours %q became %q", test.line, got)
 		}
-	}
-}
-
-func TestProgressLines(t *testing.T) {
-	wings := []embedded.Wing{
-		{Name: "store", Parts: []string{"etcd"}, After: map[string][]string{"etcd": {"admin"}}},
-		{Name: "API server", Parts: []string{"apiserver", "hooks"}, After: map[string][]string{"apiserver": {"etcd"}, "hooks": {"apiserver"}}},
-		{Name: "control plane", Parts: []string{"state", "views"}, After: map[string][]string{"state": {"crds"}, "views": {"state"}}},
-	}
-	ready := func(name string, at time.Duration) lifecycle.Status {
-		return lifecycle.Status{Name: name, State: lifecycle.Running, Ready: at}
-	}
-	got := progressLines(wings, []lifecycle.Status{
-		ready("admin", 1), ready("etcd", 120*time.Millisecond), ready("apiserver", time.Second),
-		{Name: "hooks", State: lifecycle.Starting}, {Name: "crds", State: lifecycle.Starting},
-		{Name: "state", State: lifecycle.Waiting}, {Name: "views", State: lifecycle.Waiting},
-	}, 1500*time.Millisecond)
-	want := []string{
-		"√ store               0.1 s",
-		"  API server          1.5 s   starting hooks",
-		"  control plane               waits for crds",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

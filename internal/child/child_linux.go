@@ -1,4 +1,4 @@
-package app
+package child
 
 import (
 	"os/exec"

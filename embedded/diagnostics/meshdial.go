@@ -1,4 +1,4 @@
-package app
+package diagnostics
 
 import (
 	"context"
@@ -22,12 +22,12 @@ const meshTokenLifetime = 10 * time.Minute
 // with a certificate of the control plane's own account: whoever can read the
 // kubeconfig may have it.
 func dialMesh(ctx context.Context, info *datadir.RunInfo, at netip.AddrPort) (*grpc.ClientConn, error) {
-	_, client, err := instanceClient(info.DataDir)
+	client, err := Client(info)
 	if err != nil {
 		return nil, err
 	}
 	namespace := info.ControlPlaneNamespace
-	pem, err := trustAnchors(ctx, client, namespace)
+	pem, err := TrustAnchors(ctx, client, namespace)
 	if err != nil {
 		return nil, err
 	}
