@@ -36,7 +36,7 @@ import (
 // controlPlaneListeners are the addresses of the control plane's APIs.
 var controlPlaneListeners = []string{"destination", "policy", "identity", "shim-inbound"}
 
-// core is the control plane itself: what reads an API server, whichever it is,
+// controlPlane is what reads an API server, whichever it is,
 // and answers proxies.
 type controlPlane struct {
 	config   *ControlPlaneConfig
