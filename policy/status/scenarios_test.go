@@ -140,7 +140,7 @@ func TestScenarios(t *testing.T) {
 				"HTTPRoute/service": egressEntry + isAccepted + isResolved,
 			},
 		}},
-		"P265 P266 an EgressNetwork comes, is refused, is accepted, and goes": {
+		"P265 P266 G6 an EgressNetwork comes, is refused, is accepted, and goes": {
 			{apply(routeDoc("TLSRoute", "r", toEgress)), map[string]string{"TLSRoute/r": egressEntry + noParent + isResolved}},
 			{apply(strings.Replace(myEgress, "Allow", "Allow, networks: [{cidr: 10.0.0.0/8}]", 1)), map[string]string{"TLSRoute/r": egressEntry + noParent + `"EgressNetwork parent has not been accepted"` + isResolved}},
 			{apply("{kind: EgressNetwork, metadata: {namespace: ns, name: my-egress}, spec: {trafficPolicy: Allow, networks: [{cidr: 10.0.0.0/8}]}, status: {conditions: [{type: Ready, status: 'True'}]}}"),

@@ -88,6 +88,45 @@ func TestIdleMeansNoWrites(t *testing.T) {
 	})
 }
 
+// A route that is changed several times in quick succession gets one status,
+// that of its last version, and one that is read and written back within that
+// time meets no conflict (G4).
+func TestBurstIsOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		m := c.join("lite")
+		defer running(t, m)()
+		c.apply(adminServer, mySvc)
+		time.Sleep(time.Second)
+		version := func() any {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.objects["HTTPRoute/ns/r"]["metadata"].(map[string]any)["resourceVersion"]
+		}
+		for _, parents := range []string{toServer, "", toService} {
+			c.apply(routeDoc("HTTPRoute", "r", parents))
+			read := version()
+			time.Sleep(gather / 4)
+			synctest.Wait()
+			if now := version(); now != read {
+				t.Errorf("version %v became %v under the hands of who read it", read, now)
+			}
+		}
+		time.Sleep(gather)
+		synctest.Wait()
+		if got, want := c.status("HTTPRoute", "r"), serviceEntry+isAccepted+isResolved; got != want || c.patched() != 1 {
+			t.Errorf("status %q after %d patches, want %q after one", got, c.patched(), want)
+		}
+		// What changes nothing about the status is not followed by a patch.
+		c.apply(strings.Replace(routeDoc("HTTPRoute", "r", toService), "name: r", "name: r, labels: {a: b}", 1))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if c.patched() != 1 {
+			t.Errorf("%d patches after a change that concerns no status", c.patched())
+		}
+	})
+}
+
 // B66: an entry that another controller adds at the same moment is not lost.
 func TestForeignEntryIsNotOverwritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
