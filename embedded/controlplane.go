@@ -141,7 +141,7 @@ func (c *controlPlane) addWriters(list *partList, after ...part) error {
 		return fmt.Errorf("client for status: %w", err)
 	}
 	writer, err := policystatus.New(policystatus.Config{
-		State: c.state, Graph: c.graph, Client: patches, Kube: c.kube,
+		State: c.state, Graph: c.graph, Routes: c.routes, Client: patches, Kube: c.kube,
 		Namespace: c.config.ControlPlaneNamespace, Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
 		PatchTimeout:    time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
 		ClusterNetworks: c.config.policyNetworks(), Log: c.log.With("part", "status"), Registerer: c.registry,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -13,6 +14,7 @@ import (
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // The condition types that are written.
@@ -53,59 +55,61 @@ func (v verdict) linkerd() apis.Condition {
 // routeParents is the status of a route: the entries of other controllers,
 // then one for each parent in order (policy-status 2). It differs from the
 // stored one if differs is true.
-func (ix *index) routeParents(r *state.Reader, rank int, obj *route) (parents []gatewayv1.RouteParentStatus, differs bool) {
+func (ix *index) routeParents(r *state.Reader, rank int, route *gateway.Route) (parents []gatewayv1.RouteParentStatus, differs bool) {
 	parents = []gatewayv1.RouteParentStatus{}
-	for _, entry := range obj.stored {
+	for _, entry := range route.Stored {
 		if entry.ControllerName != linkerd.PolicyControllerName {
 			parents = append(parents, entry)
 		}
 	}
-	for _, p := range obj.parents {
-		conditions := []metav1.Condition{ix.parentAccepted(r, rank, p).gateway()}
-		if p.kind != serverKind {
-			conditions = append(conditions, resolved(r, obj.backends, p).gateway())
+	for _, p := range route.Parents {
+		if !p.Judged() {
+			continue
+		}
+		conditions := []metav1.Condition{ix.parentAccepted(r, rank, p.Attachment).gateway()}
+		if p.Kind != gateway.Server {
+			conditions = append(conditions, resolved(r, route, p.Reference).gateway())
 		}
 		parents = append(parents, gatewayv1.RouteParentStatus{
-			ParentRef:      p.reference(),
+			ParentRef:      reference(p.Attachment),
 			ControllerName: linkerd.PolicyControllerName,
 			Conditions:     conditions,
 		})
 	}
-	return parents, !sameParents(parents, obj.stored)
+	return parents, !sameParents(parents, route.Stored)
 }
 
 // reference is the parent as a status entry names it.
-func (p parent) reference() gatewayv1.ParentReference {
-	group, kind, namespace := gatewayv1.Group(apis.Group), gatewayv1.Kind(p.kind), gatewayv1.Namespace(p.namespace)
-	if p.kind == serviceKind {
-		group = "core"
+func reference(p gateway.Attachment) gatewayv1.ParentReference {
+	ref := gatewayv1.ParentReference{
+		Group: ptr.To(gatewayv1.Group(p.Kind.Group())), Kind: ptr.To(gatewayv1.Kind(p.Kind)),
+		Namespace: ptr.To(gatewayv1.Namespace(p.Namespace)), Name: gatewayv1.ObjectName(p.Name),
 	}
-	ref := gatewayv1.ParentReference{Group: &group, Kind: &kind, Namespace: &namespace, Name: gatewayv1.ObjectName(p.name)}
-	if p.port != 0 {
-		ref.Port = &p.port
+	if p.Port != 0 {
+		ref.Port = ptr.To(gatewayv1.PortNumber(p.Port))
 	}
 	return ref
 }
 
 // parentAccepted judges whether a route of that rank may have the parent
 // (policy-status 1.1 and 1.3).
-func (ix *index) parentAccepted(r *state.Reader, rank int, p parent) verdict {
+func (ix *index) parentAccepted(r *state.Reader, rank int, p gateway.Attachment) verdict {
 	const noParent = "NoMatchingParent"
-	switch p.kind {
-	case serverKind:
-		if _, ok := state.Get(r, state.Servers, p.namespace, p.name); !ok {
+	switch p.Kind {
+	case gateway.Server:
+		if _, ok := state.Get(r, state.Servers, p.Namespace, p.Name); !ok {
 			return refused(noParent, "")
 		}
-	case serviceKind:
-		service, ok := state.Get(r, state.Services, p.namespace, p.name)
+	case gateway.Service:
+		service, ok := state.Get(r, state.Services, p.Namespace, p.Name)
 		if !ok {
 			return refused(noParent, "")
 		}
 		if none(service.Spec.ClusterIP) || service.Spec.Type == "ExternalName" {
 			return refused(noParent, "parent service must have a ClusterIP")
 		}
-	case egressNetworkKind:
-		egress, ok := state.Get(r, state.EgressNetworks, p.namespace, p.name)
+	case gateway.EgressNetwork:
+		egress, ok := state.Get(r, state.EgressNetworks, p.Namespace, p.Name)
 		if !ok {
 			return refused(noParent, "")
 		}
@@ -117,30 +121,35 @@ func (ix *index) parentAccepted(r *state.Reader, rank int, p parent) verdict {
 	}
 	for _, kinds := range ix.routes[:rank] {
 		for _, kind := range kinds {
-			for range state.By(r, kind, byParent, p.key()) {
-				return refused("RouteReasonConflicted", "")
+			for other := range state.By(r, kind, gateway.ByAttachment, p.String()) {
+				if slices.ContainsFunc(other.Parents, func(q gateway.Parent) bool { return q.Attachment == p && q.Judged() }) {
+					return refused("RouteReasonConflicted", "")
+				}
 			}
 		}
 	}
 	return accepted()
 }
 
-// resolved judges all backends of a route against one parent (policy-status 1.2).
-func resolved(r *state.Reader, backends []target, p parent) verdict {
+// resolved judges all backends of a route against one parent (policy-status
+// 1.2). They are in the namespace of the route unless they name one; outbound
+// policy takes the parent's.
+func resolved(r *state.Reader, route *gateway.Route, parent gateway.Reference) verdict {
 	bad := func(reason, message string) verdict {
 		return verdict{condition: resolvedRefsType, reason: reason, message: message}
 	}
-	for _, backend := range backends {
-		switch backend.kind {
-		case serviceKind:
-			if _, ok := state.Get(r, state.Services, backend.namespace, backend.name); !ok {
+	for _, backend := range route.Backends {
+		backend = backend.In(route.GetNamespace())
+		switch backend.Kind {
+		case gateway.Service:
+			if _, ok := state.Get(r, state.Services, backend.Namespace, backend.Name); !ok {
 				return bad("BackendNotFound", "")
 			}
-		case egressNetworkKind:
-			if _, ok := state.Get(r, state.EgressNetworks, backend.namespace, backend.name); !ok {
+		case gateway.EgressNetwork:
+			if _, ok := state.Get(r, state.EgressNetworks, backend.Namespace, backend.Name); !ok {
 				return bad("BackendNotFound", "")
 			}
-			if backend != p.target {
+			if backend != parent {
 				return bad("InvalidKind", "EgressNetwork backend needs to be on a route that has an EgressNetwork parent")
 			}
 		default:
@@ -149,6 +158,9 @@ func resolved(r *state.Reader, backends []target, p parent) verdict {
 	}
 	return verdict{condition: resolvedRefsType, reason: "ResolvedRefs", ok: true}
 }
+
+// none tells whether a clusterIP is that of a headless Service.
+func none(clusterIP string) bool { return clusterIP == "" || strings.EqualFold(clusterIP, "None") }
 
 // egressConditions is the status of an EgressNetwork (policy-status 1.4).
 func egressConditions(egress *policyv1alpha1.EgressNetwork, clusterNetworks []netip.Prefix) (conditions []apis.Condition, differs bool) {
@@ -197,7 +209,7 @@ func (ix *index) limitConditions(r *state.Reader, limit *rateLimit) (conditions 
 	if _, ok := state.Get(r, state.Servers, limit.GetNamespace(), limit.server); !ok {
 		judged = refused("NoMatchingTarget", "")
 	} else {
-		for other := range state.By(r, ix.rateLimits, byServer, target{serverKind, limit.GetNamespace(), limit.server}.key()) {
+		for other := range state.By(r, ix.rateLimits, byServer, limits(limit.GetNamespace(), limit.server)) {
 			if other.before(limit) {
 				judged = refused("RateLimitReasonAlreadyExists", "")
 			}

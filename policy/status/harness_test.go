@@ -31,6 +31,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
@@ -89,7 +90,7 @@ func (c *cluster) join(identity string) *member {
 		return true, patched, nil
 	})
 	m.Writer, err = New(Config{
-		State: st, Graph: m.graph, Client: client, Kube: c.leases, Namespace: "linkerd", Identity: identity,
+		State: st, Graph: m.graph, Routes: gateway.New(st, log), Client: client, Kube: c.leases, Namespace: "linkerd", Identity: identity,
 		ClusterNetworks: linkerd.DefaultClusterNetworks, Registerer: m.registry,
 		Log: log,
 	})

@@ -1,17 +1,13 @@
 package status
 
 import (
-	"log/slog"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
-
-// former derives what status depends on from the cluster's objects.
-type former struct{ log *slog.Logger }
 
 // rateLimit is an HTTPLocalRateLimitPolicy for a Server. Immutable.
 type rateLimit struct {
@@ -20,15 +16,20 @@ type rateLimit struct {
 	stored []apis.Condition
 }
 
+// limits is the key of the rate limits of a Server.
+func limits(namespace, server string) string {
+	return gateway.Reference{Kind: gateway.Server, Namespace: namespace, Name: server}.String()
+}
+
 // byServer has the namespace and name of the limited Server.
 var byServer = state.NewIndex(0, "server", func(l *rateLimit) []string {
-	return []string{target{serverKind, l.GetNamespace(), l.server}.key()}
+	return []string{limits(l.GetNamespace(), l.server)}
 })
 
-// formRateLimit derives a policy, nil for one whose target is no Server: it gets no status.
-func (f *former) formRateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, _ *rateLimit) *rateLimit {
+// readRateLimit derives a policy, nil for one whose target is no Server: it gets no status.
+func readRateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, _ *rateLimit) *rateLimit {
 	ref := source.Spec.TargetRef
-	if !ref.Targets(apis.Group, string(serverKind)) {
+	if !ref.Targets(apis.Group, string(gateway.Server)) {
 		return nil
 	}
 	return &rateLimit{Object: source, server: ref.Name, stored: source.Status.Conditions}
@@ -38,22 +39,14 @@ func (f *former) formRateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, 
 type index struct {
 	// routes are in order of precedence: no route of a later rank has a parent
 	// that one of an earlier rank has (policy-status 1.3).
-	routes     [][]*state.Kind[*route]
+	routes     [][]*state.Kind[*gateway.Route]
 	rateLimits *state.Kind[*rateLimit]
 }
 
-func newIndex(st *state.State, f *former) *index {
+func newIndex(st *state.State, routes *gateway.Routes) *index {
 	return &index{
-		routes: [][]*state.Kind[*route]{
-			{state.Derive(st, "status-grpcroute", state.GRPCRoutes, f.formGRPCRoute, byParent)},
-			{
-				state.Derive(st, "status-policy-httproute", state.PolicyHTTPRoutes, f.formPolicyHTTPRoute, byParent),
-				state.Derive(st, "status-httproute", state.HTTPRoutes, f.formHTTPRoute, byParent),
-			},
-			{state.Derive(st, "status-tlsroute", state.TLSRoutes, f.formTLSRoute, byParent)},
-			{state.Derive(st, "status-tcproute", state.TCPRoutes, f.formTCPRoute, byParent)},
-		},
-		rateLimits: state.Derive(st, "status-ratelimit", state.HTTPLocalRateLimitPolicies, f.formRateLimit, byServer),
+		routes:     [][]*state.Kind[*gateway.Route]{{routes.GRPC}, {routes.PolicyHTTP, routes.HTTP}, {routes.TLS}, {routes.TCP}},
+		rateLimits: state.Derive(st, "status-ratelimit", state.HTTPLocalRateLimitPolicies, readRateLimit, byServer),
 	}
 }
 

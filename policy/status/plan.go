@@ -12,6 +12,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 // plan is the status that an object should have. Immutable.
@@ -118,7 +119,7 @@ func (s limitStatus) at(now metav1.Time) any {
 	return struct {
 		Conditions []condition                    `json:"conditions"`
 		TargetRef  policyv1alpha1.StatusTargetRef `json:"targetRef"`
-	}{written(s.conditions, now), policyv1alpha1.StatusTargetRef{Group: apis.Group, Kind: string(serverKind), Name: s.server}}
+	}{written(s.conditions, now), policyv1alpha1.StatusTargetRef{Group: apis.Group, Kind: string(gateway.Server), Name: s.server}}
 }
 
 // condition is an apis.Condition as it is written (policy-status 1): its

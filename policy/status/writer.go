@@ -18,6 +18,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
 const (
@@ -40,6 +41,8 @@ type Config struct {
 	State *state.State
 	// Graph gets the views of the statuses.
 	Graph *view.Graph
+	// Routes are those of State.
+	Routes *gateway.Routes
 	// Client patches; Kube keeps the Lease.
 	Client dynamic.Interface
 	Kube   kubernetes.Interface
@@ -88,7 +91,7 @@ func New(config Config) (*Writer, error) {
 	if w.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
 		return nil, fmt.Errorf("cluster-networks: %w", err)
 	}
-	w.index = newIndex(config.State, &former{config.Log})
+	w.index = newIndex(config.State, config.Routes)
 	if w.metrics, err = newMetrics(config.Registerer); err != nil {
 		return nil, err
 	}
