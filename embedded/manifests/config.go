@@ -1,20 +1,37 @@
 package manifests
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // FieldManager is the name under which manifests are applied.
-const FieldManager = "linkerd-lite-manifests"
+const FieldManager = apply.FieldManager
+
+// The values that users of a Syncer meet.
+type (
+	// Base is an object that another part keeps in the API server.
+	Base = plan.Base
+	// Fault is one thing that is wrong with a manifest.
+	Fault = source.Fault
+	// Plan is the difference between the directories and the inventory.
+	Plan = plan.Plan
+	// Step is one change to one object.
+	Step = plan.Step
+)
+
+// CheckDirs says what is wrong with directories that are to be watched, before
+// anything is started for them.
+func CheckDirs(dirs []string) error { return source.CheckDirs(dirs) }
 
 // Problem is what a check of a part has to say about an object.
 type Problem struct {
@@ -25,14 +42,6 @@ type Problem struct {
 	Message string
 	// Warning lets the object pass.
 	Warning bool
-}
-
-// Base is an object that another part keeps in the API server, such as a built-in
-// CRD.
-type Base struct {
-	Object *unstructured.Unstructured
-	// FieldManager is that part's; a restored object is as if it had written it.
-	FieldManager string
 }
 
 // Config is what a Syncer needs.
@@ -72,7 +81,7 @@ type Config struct {
 	workers    int
 	pollEvery  time.Duration
 	driftEvery time.Duration
-	notify     func() (notifier, error)
+	notify     func() (source.Notifier, error)
 	now        func() time.Time
 }
 
@@ -99,50 +108,11 @@ func (c *Config) setDefaults() {
 		c.driftEvery = 10 * time.Second
 	}
 	if c.notify == nil {
-		c.notify = newNotifier
+		c.notify = source.NewNotifier
 	}
 	if c.now == nil {
 		c.now = time.Now
 	}
-}
-
-// CheckDirs says what is wrong with directories that are to be watched, before
-// anything is started for them.
-func CheckDirs(dirs []string) error {
-	for n, dir := range dirs {
-		for _, other := range dirs[:n] {
-			if filepath.Clean(other) == filepath.Clean(dir) {
-				return fmt.Errorf("manifest directory %s: named twice", dir)
-			}
-		}
-		info, err := os.Stat(dir)
-		if err != nil {
-			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))
-		}
-		if !info.IsDir() && !isManifest(info.Name()) {
-			return fmt.Errorf("manifest directory %s: neither a directory nor a .yaml, .yml or .json file", dir)
-		}
-		f, err := os.Open(dir)
-		if err != nil {
-			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))
-		}
-		if err := f.Close(); err != nil {
-			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))
-		}
-	}
-	return nil
-}
-
-func absolute(paths []string) ([]root, error) {
-	roots := make([]root, 0, len(paths))
-	for _, path := range paths {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return nil, fmt.Errorf("manifest directory %s: %w", path, err)
-		}
-		roots = append(roots, root{shown: filepath.Clean(path), abs: abs})
-	}
-	return roots, nil
 }
 
 // Parts that write status, as messages call them.
@@ -156,8 +126,8 @@ const (
 // linkerd-lite, with the part's name.
 func DefaultStatusOwners() map[schema.GroupKind]string {
 	owners := map[schema.GroupKind]string{
-		namespaceKind:                   StatusByNamespaceController,
-		crdKind:                         "the API server",
+		plan.NamespaceKind:              StatusByNamespaceController,
+		plan.CRDKind:                    "the API server",
 		{Kind: "ReplicationController"}: StatusByController,
 		{Kind: "ResourceQuota"}:         StatusByController,
 		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:        StatusByController,

@@ -11,6 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // TestDeletions is B59.
@@ -20,32 +23,32 @@ func TestDeletions(t *testing.T) {
 		name    string
 		files   map[string]string
 		change  func(b *bench)
-		gone    []Key
+		gone    []source.Key
 		deletes []string
 	}{
 		{
 			"one object of a file",
 			map[string]string{"x.yaml": both},
 			func(b *bench) { b.write("x.yaml", cm("a", "1")) },
-			[]Key{configMap("b")}, []string{"DELETE ConfigMap ns/b"},
+			[]source.Key{configMap("b")}, []string{"DELETE ConfigMap ns/b"},
 		},
 		{
 			"emptied file",
 			map[string]string{"x.yaml": both, "y.yaml": cm("c", "1")},
 			func(b *bench) { b.write("x.yaml", "# nothing\n") },
-			[]Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
+			[]source.Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
 		},
 		{
 			"removed file",
 			map[string]string{"x.yaml": both, "y.yaml": cm("c", "1")},
 			func(b *bench) { must(b.t, os.Remove(b.path("x.yaml"))) },
-			[]Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
+			[]source.Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
 		},
 		{
 			"removed directory",
 			map[string]string{"d/e/x.yaml": both, "y.yaml": cm("c", "1")},
 			func(b *bench) { must(b.t, os.RemoveAll(b.path("d"))) },
-			[]Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
+			[]source.Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
 		},
 		{
 			"stop, remove, start again",
@@ -55,7 +58,7 @@ func TestDeletions(t *testing.T) {
 				must(b.t, os.Remove(b.path("x.yaml")))
 				b.start()
 			},
-			[]Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
+			[]source.Key{configMap("a"), configMap("b")}, []string{"DELETE ConfigMap ns/a", "DELETE ConfigMap ns/b"},
 		},
 		{
 			"a kind that no file has any more",
@@ -65,7 +68,7 @@ func TestDeletions(t *testing.T) {
 				must(b.t, os.Remove(b.path("r.yaml")))
 				b.start()
 			},
-			[]Key{{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "r"}}, []string{"DELETE ClusterRole r"},
+			[]source.Key{{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "r"}}, []string{"DELETE ClusterRole r"},
 		},
 	}
 	for _, test := range tests {
@@ -124,7 +127,7 @@ func TestMoves(t *testing.T) {
 			b.eventually("the file is known", func() bool {
 				b.sync.mu.Lock()
 				defer b.sync.mu.Unlock()
-				for _, r := range b.sync.inv.records {
+				for _, r := range b.sync.inv.Records {
 					if _, err := os.Stat(r.File); err != nil {
 						return false
 					}
@@ -233,11 +236,11 @@ func TestForeign(t *testing.T) {
 func TestBase(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	parsed, faults, _ := parse("base.yaml", []byte(docs(cm("built-in", "base"))), nil)
+	parsed, faults, _ := source.Parse("base.yaml", []byte(docs(cm("built-in", "base"))), nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	b.edit = func(cfg *Config) { cfg.Base = []Base{{parsed[0].Unstructured, "keeper"}} }
+	b.edit = func(cfg *Config) { cfg.Base = []plan.Base{{Object: parsed[0].Unstructured, FieldManager: "keeper"}} }
 	b.write("other.yaml", cm("other", "1"))
 	b.write("x.yaml", docs(cm("built-in", "mine"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {a: b}}\n"))
 	b.start()
@@ -247,7 +250,7 @@ func TestBase(t *testing.T) {
 	b.eventually("the namespace is released", func() bool {
 		b.api.mu.Lock()
 		defer b.api.mu.Unlock()
-		_, has, _ := unstructured.NestedMap(b.api.objects[Key{Kind: "Namespace", Name: "default"}], "metadata", "labels")
+		_, has, _ := unstructured.NestedMap(b.api.objects[source.Key{Kind: "Namespace", Name: "default"}], "metadata", "labels")
 		return !has
 	})
 	b.inSync()

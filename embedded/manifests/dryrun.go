@@ -5,96 +5,126 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
-// try sends the steps of plan with dry-run set, and moves those that are refused
-// to Failed.
-func (s *Syncer) try(ctx context.Context, sc *scan, plan *Plan, scratch bool) error {
-	if scratch {
-		if err := s.prepareScratch(ctx, sc, plan); err != nil {
-			return err
+// DryRun plans against the API server's present state and sends each step with
+// dry-run set, so that validation and all webhooks see it; nothing is changed.
+// Objects whose namespace or kind the directory itself brings cannot be tried while
+// that does not exist: with scratch, for a server that nobody else uses, such
+// ground is applied for real. The plan's Failed has everything that would fail.
+func (s *Syncer) DryRun(ctx context.Context, scratch bool) (*plan.Plan, error) {
+	if err := CheckDirs(s.cfg.Dirs); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inv == nil {
+		if err := s.open(ctx); err != nil {
+			return nil, err
 		}
 	}
-	dry := *s.executor
-	dry.dryRun = true
+	scanner, err := s.newScanner(func(string, string) {})
+	if err != nil {
+		return nil, err
+	}
+	snapshot := scanner.Scan()
+	if err := s.refresh(ctx, snapshot, nil, false); err != nil {
+		return nil, err
+	}
+	made := s.make(ctx, snapshot)
+	if scratch {
+		if made, err = s.prepareScratch(ctx, snapshot, made); err != nil {
+			return nil, err
+		}
+	}
+	return s.try(ctx, snapshot, made), ctx.Err()
+}
+
+// try sends the steps of a plan with dry-run set, and returns it with those that are refused
+// in Failed.
+func (s *Syncer) try(ctx context.Context, snapshot *source.Snapshot, made *plan.Plan) *plan.Plan {
+	tried := *made
+	tried.Apply, tried.Prune = nil, nil
+	tried.Warnings, tried.Failed = slices.Clone(made.Warnings), slices.Concat(made.Failed, made.Stuck)
+	tried.Waiting = slices.DeleteFunc(slices.Clone(made.Waiting), func(f source.Fault) bool { return slices.Contains(made.Stuck, f) })
+	dry := s.cluster.Dry()
 	inDir := map[string]bool{}
-	for _, step := range plan.Apply {
-		if step.Object.GroupKind() == namespaceKind {
+	for _, step := range made.Apply {
+		if step.Object.GroupKind() == plan.NamespaceKind {
 			inDir[step.Object.Name] = true
 		}
 	}
-	var applied []Step
-	dry.run(ctx, plan.Apply, func(o outcome) {
-		step := o.step
-		for _, text := range o.warnings {
-			plan.Warnings = append(plan.Warnings, Fault{File: step.File, Line: step.Line, Object: step.Object.String(), Message: text})
+	dry.Run(ctx, made.Apply, func(o apply.Outcome) {
+		step := o.Step
+		for _, text := range o.Warnings {
+			tried.Warnings = append(tried.Warnings, source.Fault{File: step.File, Line: step.Line, Object: step.Object.String(), Message: text})
 		}
-		if o.err == nil {
-			applied = append(applied, step)
+		if o.Err == nil {
+			tried.Apply = append(tried.Apply, step)
 			return
 		}
-		r := reject(o.err)
-		if r.namespace != "" && inDir[r.namespace] {
+		r := apply.Reject(o.Err)
+		if r.Namespace != "" && inDir[r.Namespace] {
 			step.Why = "not tried, as its namespace does not exist yet"
-			applied = append(applied, step)
+			tried.Apply = append(tried.Apply, step)
 			return
 		}
-		plan.Failed = append(plan.Failed, Fault{File: step.File, Line: fieldLine(step.path, step.Line, r.field), Object: step.Object.String(), Message: r.message})
+		tried.Failed = append(tried.Failed, source.Fault{File: step.File, Line: fieldLine(snapshot, step, r.Field), Object: step.Object.String(), Message: r.Message})
 	})
-	plan.Apply = inOrder(applied)
-	var pruned []Step
-	dry.run(ctx, plan.Prune, func(o outcome) {
-		if o.err != nil {
-			plan.Failed = append(plan.Failed, Fault{File: o.step.File, Object: o.step.Object.String(), Message: string(o.step.Action) + ": " + reject(o.err).message})
+	dry.Run(ctx, made.Prune, func(o apply.Outcome) {
+		if o.Err != nil {
+			tried.Failed = append(tried.Failed, source.Fault{File: o.Step.File, Object: o.Step.Object.String(), Message: string(o.Step.Action) + ": " + apply.Reject(o.Err).Message})
 			return
 		}
-		pruned = append(pruned, o.step)
+		tried.Prune = append(tried.Prune, o.Step)
 	})
-	plan.Failed = append(plan.Failed, plan.stuck...)
-	plan.Waiting = slices.DeleteFunc(plan.Waiting, func(f Fault) bool { return slices.Contains(plan.stuck, f) })
-	plan.Prune = inOrder(pruned)
-	slices.Reverse(plan.Prune)
-	slices.SortFunc(plan.Failed, compareFaults)
-	slices.SortFunc(plan.Warnings, compareFaults)
-	return ctx.Err()
+	inOrder(tried.Apply)
+	inOrder(tried.Prune)
+	slices.Reverse(tried.Prune)
+	slices.SortFunc(tried.Failed, source.CompareFaults)
+	slices.SortFunc(tried.Warnings, source.CompareFaults)
+	return &tried
 }
 
-func inOrder(steps []Step) []Step {
+func inOrder(steps []plan.Step) {
 	// Stable, as elsewhere: each algorithm is kept once per type it sorts.
-	slices.SortStableFunc(steps, func(a, b Step) int {
-		if d := wave(a.Object) - wave(b.Object); d != 0 {
+	slices.SortStableFunc(steps, func(a, b plan.Step) int {
+		if d := plan.Wave(a.Object) - plan.Wave(b.Object); d != 0 {
 			return d
 		}
-		return compareKeys(a.Object, b.Object)
+		return source.CompareKeys(a.Object, b.Object)
 	})
-	return steps
 }
 
 // prepareScratch applies what others need at admission, such as namespaces, CRDs and
-// Services, and waits for the kinds they bring; plan is then made again, with all of its steps.
-func (s *Syncer) prepareScratch(ctx context.Context, sc *scan, plan *Plan) error {
-	var ground []Step
-	for _, step := range plan.Apply {
-		if wave(step.Object) <= 1 {
+// Services, and waits for the kinds they bring; the plan that is made then has all of its steps.
+func (s *Syncer) prepareScratch(ctx context.Context, snapshot *source.Snapshot, made *plan.Plan) (*plan.Plan, error) {
+	var ground []plan.Step
+	for _, step := range made.Apply {
+		if plan.Wave(step.Object) <= 1 {
 			ground = append(ground, step)
 		}
 	}
-	s.executor.run(ctx, ground, func(o outcome) {
-		if gk, ok := definedKind(o.step.object); ok && o.err == nil && o.step.Object.GroupKind() == crdKind {
-			s.kinds.forgetGroup(gk.Group)
+	s.cluster.Run(ctx, ground, func(o apply.Outcome) {
+		if gk, ok := plan.DefinedKind(o.Step.Manifest); ok && o.Err == nil && o.Step.Object.GroupKind() == plan.CRDKind {
+			s.cluster.Kinds.ForgetGroup(gk.Group)
 		}
 	})
 	waitCtx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	err := wait.PollUntilContextCancel(waitCtx, soonEvery, true, func(ctx context.Context) (bool, error) {
-		if err := s.refresh(ctx, sc, false); err != nil {
+		if err := s.refresh(ctx, snapshot, nil, false); err != nil {
 			return false, nil // once more, until the time is over
 		}
-		*plan = *makePlan(s.state(ctx, sc))
-		return plan.coming == 0, nil
+		made = s.make(ctx, snapshot)
+		return made.Coming == 0, nil
 	})
 	if err != nil && ctx.Err() != nil {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	return nil
+	return made, nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // TestEmptied is F3: a directory without objects deletes nothing, at the start as while
@@ -78,7 +80,7 @@ func TestEmptied(t *testing.T) {
 			b.prints("warning: " + test.place(b) + ": no objects are left here, and the ")
 			// Longer than any deletion waits.
 			emptied := time.Now()
-			b.eventually("a deletion would be due", func() bool { return time.Since(emptied) > settleTime+refillTime })
+			b.eventually("a deletion would be due", func() bool { return time.Since(emptied) > source.SettleTime+source.RefillTime })
 			b.deletesNothing()
 			status := b.sync.Status()
 			if status.InSync || len(status.Notices) != 1 || len(status.Held) == 0 {
@@ -105,11 +107,8 @@ func TestEmptiedComesBack(t *testing.T) {
 		must(t, os.Remove(b.path(name)))
 	}
 	b.prints("no objects are left here, and the 3 that came from here stay as they are")
-	b.eventually("files are gone for long", func() bool {
-		b.sync.mu.Lock()
-		defer b.sync.mu.Unlock()
-		return !b.sync.scanner.files[b.path("x.yaml")].lastGone.Add(settleTime).After(time.Now())
-	})
+	emptied := time.Now()
+	b.eventually("files are gone for long", func() bool { return time.Since(emptied) > source.SettleTime })
 	b.write("x.yaml", cm("a", "1"))
 	b.eventually("it fills", func() bool { return len(b.sync.Status().Held) == 2 })
 	b.write("y.yaml", cm("b", "2"))

@@ -7,13 +7,17 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // tally is what became of a plan.
 type tally struct {
 	applied, pruned int
 	// failed and waiting are new, and still to be printed.
-	failed, waiting []Fault
+	failed, waiting []source.Fault
 	coming          int
 	// opened says that something others may have waited for was applied.
 	opened bool
@@ -22,21 +26,21 @@ type tally struct {
 
 // execute carries out a plan. The error is about the inventory; those of objects
 // are in the tally.
-func (s *Syncer) execute(ctx context.Context, plan *Plan) (tally, error) {
+func (s *Syncer) execute(ctx context.Context, made *plan.Plan, snapshot *source.Snapshot) (tally, error) {
 	var done tally
 	began := s.cfg.now()
-	for _, r := range plan.moved {
-		s.inv.put(r)
+	for _, r := range made.Moved {
+		s.inv.Put(r)
 	}
-	steps := plan.Apply
+	steps := made.Apply
 	recordErr := s.recordNew(steps)
 	if recordErr != nil {
 		steps = s.onlyRecorded(steps)
 	}
-	s.executor.run(ctx, steps, func(o outcome) { s.settle(ctx, o, &done) })
-	s.executor.run(ctx, plan.Prune, func(o outcome) { s.settle(ctx, o, &done) })
+	s.cluster.Run(ctx, steps, func(o apply.Outcome) { s.settle(ctx, o, snapshot, &done) })
+	s.cluster.Run(ctx, made.Prune, func(o apply.Outcome) { s.settle(ctx, o, snapshot, &done) })
 	if recordErr == nil {
-		recordErr = s.inv.save()
+		recordErr = s.inv.Save()
 	}
 	done.took = s.cfg.now().Sub(began)
 	return done, recordErr
@@ -44,22 +48,22 @@ func (s *Syncer) execute(ctx context.Context, plan *Plan) (tally, error) {
 
 // recordNew stores the keys of new objects before they are applied: what may
 // exist is known, whenever the process ends.
-func (s *Syncer) recordNew(steps []Step) error {
+func (s *Syncer) recordNew(steps []plan.Step) error {
 	isNew := false
 	for _, step := range steps {
-		if _, ok := s.inv.records[step.Object]; !ok {
+		if _, ok := s.inv.Records[step.Object]; !ok {
 			isNew = true
-			s.inv.put(Record{Key: step.Object, Version: step.gvk.Version, File: step.path})
+			s.inv.Put(plan.Record{Key: step.Object, Version: step.GVK.Version, File: step.Path})
 		}
 	}
 	if !isNew {
 		return nil
 	}
-	err := s.inv.save()
+	err := s.inv.Save()
 	if err != nil {
 		for _, step := range steps {
-			if step.before == (Record{}) {
-				s.inv.drop(step.Object)
+			if step.Before == (plan.Record{}) {
+				s.inv.Drop(step.Object)
 			}
 		}
 		return fmt.Errorf("%w; new objects are not applied meanwhile", err)
@@ -67,10 +71,10 @@ func (s *Syncer) recordNew(steps []Step) error {
 	return nil
 }
 
-func (s *Syncer) onlyRecorded(steps []Step) []Step {
-	var recorded []Step
+func (s *Syncer) onlyRecorded(steps []plan.Step) []plan.Step {
+	var recorded []plan.Step
 	for _, step := range steps {
-		if _, ok := s.inv.records[step.Object]; ok {
+		if _, ok := s.inv.Records[step.Object]; ok {
 			recorded = append(recorded, step)
 		}
 	}
@@ -78,138 +82,138 @@ func (s *Syncer) onlyRecorded(steps []Step) []Step {
 }
 
 // settle takes note of one outcome.
-func (s *Syncer) settle(ctx context.Context, o outcome, done *tally) {
-	step := o.step
-	for _, text := range o.warnings {
-		s.printer.warning(Fault{File: step.File, Line: step.Line, Object: step.Object.String(), Message: text})
+func (s *Syncer) settle(ctx context.Context, o apply.Outcome, snapshot *source.Snapshot, done *tally) {
+	step := o.Step
+	for _, text := range o.Warnings {
+		s.printer.warning(source.Fault{File: step.File, Line: step.Line, Object: step.Object.String(), Message: text})
 	}
-	if o.ignoredStatus != "" {
-		s.printer.ignoredStatus(step, o.ignoredStatus)
+	if o.IgnoredStatus != "" {
+		s.printer.ignoredStatus(step, o.IgnoredStatus)
 	}
-	if o.err != nil {
-		s.fail(ctx, o, done)
+	if o.Err != nil {
+		s.fail(ctx, o, snapshot, done)
 		return
 	}
 	delete(s.failures, step.Object)
 	delete(s.drift, step.Object)
-	if step.Action == Apply {
+	if step.Action == plan.Apply {
 		done.applied++
 		s.applied++
-		s.inv.put(o.record)
-		if gk, ok := definedKind(step.object); ok && step.Object.GroupKind() == crdKind {
-			s.kinds.forgetGroup(gk.Group)
+		s.inv.Put(o.Record)
+		if gk, ok := plan.DefinedKind(step.Manifest); ok && step.Object.GroupKind() == plan.CRDKind {
+			s.cluster.Kinds.ForgetGroup(gk.Group)
 			done.opened = true
 		}
-		if step.Object.GroupKind() == namespaceKind {
+		if step.Object.GroupKind() == plan.NamespaceKind {
 			done.opened = true
 		}
 		return
 	}
-	if o.sharedWith != "" {
-		s.printer.line("%s is not deleted, as %s applied it too", step.Object, o.sharedWith)
+	if o.SharedWith != "" {
+		s.printer.line("%s is not deleted, as %s applied it too", step.Object, o.SharedWith)
 	}
 	done.pruned++
 	s.pruned++
-	s.inv.drop(step.Object)
-	if o.leaving {
-		s.inv.leave(step.Object, step.gvk.Version)
+	s.inv.Drop(step.Object)
+	if o.Leaving {
+		s.inv.Leave(step.Object, step.GVK.Version)
 	}
 	if s.lose(step) {
 		done.opened = true
 	}
 }
 
-func (s *Syncer) fail(ctx context.Context, o outcome, done *tally) {
-	step := o.step
-	r := reject(o.err)
-	if apierrors.IsServiceUnavailable(o.err) {
-		if why := s.kinds.down(ctx, step.gvk.GroupVersion()); why != "" {
-			r.message = why
+func (s *Syncer) fail(ctx context.Context, o apply.Outcome, snapshot *source.Snapshot, done *tally) {
+	step := o.Step
+	r := apply.Reject(o.Err)
+	if apierrors.IsServiceUnavailable(o.Err) {
+		if why := s.cluster.Kinds.Down(ctx, step.GVK.GroupVersion()); why != "" {
+			r.Message = why
 		}
 	}
-	if r.kindGone {
-		s.kinds.forget(step.gvk.GroupVersion())
+	if r.KindGone {
+		s.cluster.Kinds.Forget(step.GVK.GroupVersion())
 	}
-	if step.Action == Apply && (o.partial || !r.certain) {
+	if step.Action == plan.Apply && (o.Partial || !r.Certain) {
 		// Its state is not known any more.
-		record := step.before
-		if record == (Record{}) {
-			record = Record{Key: step.Object, Version: step.gvk.Version, File: step.path}
+		record := step.Before
+		if record == (plan.Record{}) {
+			record = plan.Record{Key: step.Object, Version: step.GVK.Version, File: step.Path}
 		}
 		record.Hash, record.Fields = "", ""
-		record.HasStatus = record.HasStatus || o.record.HasStatus
-		s.inv.put(record)
+		record.HasStatus = record.HasStatus || o.Record.HasStatus
+		s.inv.Put(record)
 	}
 	before := s.failures[step.Object]
 	now := s.cfg.now()
-	failed := failure{
-		hash: step.hash, line: step.Line, namespace: r.namespace, transient: r.transient,
-		fault: Fault{File: step.File, Line: fieldLine(step.path, step.Line, r.field), Object: step.Object.String(), Message: r.message},
-		since: now,
+	failed := plan.Failure{
+		Hash: step.Hash, Line: step.Line, Namespace: r.Namespace, Transient: r.Transient,
+		Fault: source.Fault{File: step.File, Line: fieldLine(snapshot, step, r.Field), Object: step.Object.String(), Message: r.Message},
+		Since: now,
 	}
-	if before.hash == failed.hash {
-		failed.attempts, failed.since = before.attempts+1, before.since
+	if before.Hash == failed.Hash {
+		failed.Attempts, failed.Since = before.Attempts+1, before.Since
 	}
-	if step.Action != Apply {
-		failed.fault.Message = fmt.Sprintf("%s: %s", step.Action, r.message)
+	if step.Action != plan.Apply {
+		failed.Fault.Message = fmt.Sprintf("%s: %s", step.Action, r.Message)
 	}
-	if failed.transient && now.Sub(failed.since) > readyWithin {
-		failed.transient = false // it does not pass by itself
+	if failed.Transient && now.Sub(failed.Since) > readyWithin {
+		failed.Transient = false // it does not pass by itself
 	}
-	failed.next = now.Add(r.pause(failed.attempts))
+	failed.Next = now.Add(r.Pause(failed.Attempts))
 	s.failures[step.Object] = failed
-	if failed.namespace != "" {
-		done.waiting = append(done.waiting, failed.fault)
+	if failed.Namespace != "" {
+		done.waiting = append(done.waiting, failed.Fault)
 	} else {
-		done.failed = append(done.failed, failed.fault)
+		done.failed = append(done.failed, failed.Fault)
 	}
-	if failed.transient {
+	if failed.Transient {
 		done.coming++
 	}
 }
 
 // after decides when the next pass is due, and whether the first one is over.
-func (s *Syncer) after(plan *Plan, done tally) time.Time {
+func (s *Syncer) after(made *plan.Plan, done tally) (next time.Time) {
 	now := s.cfg.now()
 	if done.opened {
 		// What waited for a namespace or a kind is tried at once.
 		for key, failed := range s.failures {
-			if failed.namespace != "" || failed.transient {
-				failed.next = now
+			if failed.Namespace != "" || failed.Transient {
+				failed.Next = now
 				s.failures[key] = failed
 			}
 		}
 	} else if done.applied > 0 && len(s.failures) <= 50 {
 		// What was refused may have lacked just this.
 		for key, failed := range s.failures {
-			if soon := now.Add(4 * soonEvery); failed.next.After(soon) {
-				failed.next = soon
+			if soon := now.Add(4 * soonEvery); failed.Next.After(soon) {
+				failed.Next = soon
 				s.failures[key] = failed
 			}
 		}
 	}
-	coming := plan.coming + done.coming
+	coming := made.Coming + done.coming
 	if done.opened {
-		plan.retryAt(now.Add(soonEvery))
-		coming += len(plan.Waiting) + len(done.waiting)
+		next = earlier(next, now.Add(soonEvery))
+		coming += len(made.Waiting) + len(done.waiting)
 	}
 	switch {
 	case coming > 0 && now.Sub(s.started) < readyWithin:
-		plan.retryAt(now.Add(soonEvery))
-	case coming > 0 || len(plan.Waiting) > 0 || len(s.inv.leaving) > 0:
-		plan.retryAt(now.Add(laterEvery))
+		next = earlier(next, now.Add(soonEvery))
+	case coming > 0 || len(made.Waiting) > 0 || len(s.inv.Leaving) > 0:
+		next = earlier(next, now.Add(laterEvery))
 	}
 	for _, failed := range s.failures {
-		plan.retryAt(failed.next)
+		next = earlier(next, failed.Next)
 	}
 	flush := false
 	if !s.ready && (coming == 0 || now.Sub(s.started) >= readyWithin) {
 		s.ready, flush = true, true
 	}
-	faults := append(append([]Fault{}, plan.Failed...), done.failed...)
-	waiting := slices.Concat(plan.Waiting, done.waiting, s.leavingList(leavingTold))
-	if due := s.printer.result(done, faults, waiting, plan.Notices, flush, coming > 0); !due.IsZero() {
-		plan.retryAt(due)
+	faults := slices.Concat(made.Failed, done.failed)
+	waiting := slices.Concat(made.Waiting, done.waiting, s.leavingList(leavingTold))
+	if due := s.printer.result(done, faults, waiting, made.Notices, flush, coming > 0); !due.IsZero() {
+		next = earlier(next, due)
 	}
-	return plan.retry
+	return next
 }

@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // fakeAPI is as much of an API server as a Syncer sees: discovery, apply, delete,
@@ -26,10 +29,10 @@ type fakeAPI struct {
 	mu     sync.Mutex
 	// served is by group version, then kind.
 	served  map[string]map[string]metav1.APIResource
-	objects map[Key]map[string]any
+	objects map[source.Key]map[string]any
 	log     []string
 	// refuse may answer a request for an object.
-	refuse func(method string, key Key, body map[string]any) *metav1.Status
+	refuse func(method string, key source.Key, body map[string]any) *metav1.Status
 	// dead are group versions whose own server does not answer.
 	dead map[string]bool
 	// crdDelay is how long a kind takes to be served after its CRD.
@@ -38,7 +41,7 @@ type fakeAPI struct {
 
 func newFakeAPI(t testing.TB) *fakeAPI {
 	t.Helper()
-	f := &fakeAPI{objects: map[Key]map[string]any{}, served: map[string]map[string]metav1.APIResource{}, dead: map[string]bool{}}
+	f := &fakeAPI{objects: map[source.Key]map[string]any{}, served: map[string]map[string]metav1.APIResource{}, dead: map[string]bool{}}
 	f.serve("v1", "Namespace", "namespaces", false, true)
 	f.serve("v1", "ConfigMap", "configmaps", true, false)
 	f.serve("v1", "Service", "services", true, true)
@@ -49,7 +52,7 @@ func newFakeAPI(t testing.TB) *fakeAPI {
 	f.serve("apiregistration.k8s.io/v1", "APIService", "apiservices", false, true)
 	f.serve("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", false, true)
 	for _, name := range []string{"kube-system", "default", "ns"} {
-		f.objects[Key{Kind: "Namespace", Name: name}] = map[string]any{
+		f.objects[source.Key{Kind: "Namespace", Name: name}] = map[string]any{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "uid": "uid-" + name},
 		}
 	}
@@ -93,27 +96,27 @@ func (f *fakeAPI) requests(prefix string) []string {
 	return found
 }
 
-func (f *fakeAPI) get(key Key) map[string]any {
+func (f *fakeAPI) get(key source.Key) map[string]any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.objects[key]
 }
 
 // edit changes an object as kubectl would: the fields change hands.
-func (f *fakeAPI) edit(key Key) {
+func (f *fakeAPI) edit(key source.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.objects[key]["fields"] = `{"f:other":{}}`
 }
 
 // share adds another manager who applied the object.
-func (f *fakeAPI) share(key Key, manager string) {
+func (f *fakeAPI) share(key source.Key, manager string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.objects[key]["sharedWith"] = manager
 }
 
-func (f *fakeAPI) remove(key Key) {
+func (f *fakeAPI) remove(key source.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.delete(key)
@@ -193,7 +196,7 @@ func (f *fakeAPI) object(w http.ResponseWriter, r *http.Request, gv string, path
 		f.list(w, group, kind)
 		return
 	}
-	key := Key{Group: group, Kind: kind, Namespace: namespace, Name: path[1]}
+	key := source.Key{Group: group, Kind: kind, Namespace: namespace, Name: path[1]}
 	var body map[string]any
 	if r.Method == http.MethodPatch && r.Header.Get("Content-Type") == string(types.JSONPatchType) {
 		f.restore(w, r, key)
@@ -240,7 +243,7 @@ func (f *fakeAPI) object(w http.ResponseWriter, r *http.Request, gv string, path
 	}
 }
 
-func (f *fakeAPI) delete(key Key) {
+func (f *fakeAPI) delete(key source.Key) {
 	object := f.objects[key]
 	delete(f.objects, key)
 	switch key.Kind {
@@ -251,7 +254,7 @@ func (f *fakeAPI) delete(key Key) {
 			}
 		}
 	case "CustomResourceDefinition":
-		gk, _ := definedKind(&unstructured.Unstructured{Object: object})
+		gk, _ := plan.DefinedKind(&unstructured.Unstructured{Object: object})
 		delete(f.served, gk.Group+"/v1")
 		for other := range f.objects {
 			if other.GroupKind() == gk {
@@ -261,8 +264,8 @@ func (f *fakeAPI) delete(key Key) {
 	}
 }
 
-func (f *fakeAPI) apply(w http.ResponseWriter, r *http.Request, key Key, body map[string]any, status bool) {
-	if ns := (Key{Kind: "Namespace", Name: key.Namespace}); key.Namespace != "" && f.objects[ns] == nil {
+func (f *fakeAPI) apply(w http.ResponseWriter, r *http.Request, key source.Key, body map[string]any, status bool) {
+	if ns := (source.Key{Kind: "Namespace", Name: key.Namespace}); key.Namespace != "" && f.objects[ns] == nil {
 		f.notFound(w, ns)
 		return
 	}
@@ -288,7 +291,7 @@ func (f *fakeAPI) apply(w http.ResponseWriter, r *http.Request, key Key, body ma
 			object["fields"] = string(data)
 		}
 		f.objects[key] = object
-		if gk, ok := definedKind(&unstructured.Unstructured{Object: body}); ok && key.Kind == "CustomResourceDefinition" && !status {
+		if gk, ok := plan.DefinedKind(&unstructured.Unstructured{Object: body}); ok && key.Kind == "CustomResourceDefinition" && !status {
 			plural, _, _ := unstructured.NestedString(body, "spec", "names", "plural")
 			time.AfterFunc(f.crdDelay, func() {
 				f.mu.Lock()
@@ -301,7 +304,7 @@ func (f *fakeAPI) apply(w http.ResponseWriter, r *http.Request, key Key, body ma
 }
 
 // restore is a JSON patch that sets top-level fields.
-func (f *fakeAPI) restore(w http.ResponseWriter, r *http.Request, key Key) {
+func (f *fakeAPI) restore(w http.ResponseWriter, r *http.Request, key source.Key) {
 	var patch []struct {
 		Path  string
 		Value any
@@ -325,9 +328,11 @@ func (f *fakeAPI) restore(w http.ResponseWriter, r *http.Request, key Key) {
 	f.answer(w, http.StatusOK, f.meta(key))
 }
 
-func (f *fakeAPI) meta(key Key) metav1.PartialObjectMetadata { return f.metaOf(key, f.objects[key]) }
+func (f *fakeAPI) meta(key source.Key) metav1.PartialObjectMetadata {
+	return f.metaOf(key, f.objects[key])
+}
 
-func (f *fakeAPI) metaOf(key Key, object map[string]any) metav1.PartialObjectMetadata {
+func (f *fakeAPI) metaOf(key source.Key, object map[string]any) metav1.PartialObjectMetadata {
 	m := metav1.PartialObjectMetadata{
 		TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
@@ -380,7 +385,7 @@ func (f *fakeAPI) listWhole(w http.ResponseWriter, group, kind string) {
 	f.answer(w, http.StatusOK, map[string]any{"kind": kind + "List", "items": items})
 }
 
-func (f *fakeAPI) notFound(w http.ResponseWriter, key Key) {
+func (f *fakeAPI) notFound(w http.ResponseWriter, key source.Key) {
 	plural := strings.ToLower(key.Kind) + "s"
 	f.fail(w, http.StatusNotFound, fmt.Sprintf("%s %q not found", plural, key.Name), &metav1.StatusDetails{Name: key.Name, Kind: plural})
 }

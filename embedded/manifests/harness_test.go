@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/logs"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
@@ -52,6 +53,19 @@ func (b *bench) start() {
 	b.stop = parts.Start(b.t, 20*time.Second, b.sync.Run)
 }
 
+// reads waits for a reading of the directories that began after change.
+func (b *bench) reads(change func()) {
+	b.t.Helper()
+	newest := func() *source.Snapshot {
+		b.sync.reader.mu.Lock()
+		defer b.sync.reader.mu.Unlock()
+		return b.sync.reader.newest
+	}
+	before := newest()
+	change()
+	b.eventually("read again", func() bool { return newest() != before })
+}
+
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
 func (b *bench) write(name, content string) {
@@ -71,14 +85,14 @@ func (b *bench) eventually(what string, is func() bool) {
 	})
 }
 
-func (b *bench) has(keys ...Key) {
+func (b *bench) has(keys ...source.Key) {
 	b.t.Helper()
 	for _, key := range keys {
 		b.eventually("there is "+key.String(), func() bool { return b.api.get(key) != nil })
 	}
 }
 
-func (b *bench) hasNot(keys ...Key) {
+func (b *bench) hasNot(keys ...source.Key) {
 	b.t.Helper()
 	for _, key := range keys {
 		b.eventually("there is no "+key.String(), func() bool { return b.api.get(key) == nil })
@@ -113,7 +127,9 @@ func (b *bench) data(name, v string) {
 	})
 }
 
-func configMap(name string) Key { return Key{Kind: "ConfigMap", Namespace: "ns", Name: name} }
+func configMap(name string) source.Key {
+	return source.Key{Kind: "ConfigMap", Namespace: "ns", Name: name}
+}
 
 func cm(name, v string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: ns\ndata:\n  v: %q\n", name, v)

@@ -10,25 +10,27 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // TestOrder is B61.
 func TestOrder(t *testing.T) {
 	route := "apiVersion: example.com/v1\nkind: Route\nmetadata: {name: r, namespace: ns}\n"
-	key := Key{Group: "example.com", Kind: "Route", Namespace: "ns", Name: "r"}
+	key := source.Key{Group: "example.com", Kind: "Route", Namespace: "ns", Name: "r"}
 	definition := crd("example.com", "Route", "routes")
 	tests := []struct {
 		name   string
 		files  map[string]string
 		change func(b *bench)
-		want   Key
+		want   source.Key
 	}{
 		{"the CRD sorts last", map[string]string{"00-route.yaml": route, "99-crd.yaml": definition}, nil, key},
 		{"one file, wrong order", map[string]string{"x.yaml": docs(route, definition)}, nil, key},
 		{"the namespace sorts last", map[string]string{
 			"a.yaml": strings.ReplaceAll(cm("a", "1"), "namespace: ns", "namespace: late"),
 			"z.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: late}\n",
-		}, nil, Key{Kind: "ConfigMap", Namespace: "late", Name: "a"}},
+		}, nil, source.Key{Kind: "ConfigMap", Namespace: "late", Name: "a"}},
 		{"the CRD is dropped in later", map[string]string{"route.yaml": route},
 			func(b *bench) { b.write("crd.yaml", definition) }, key},
 		{"the kind appears by other means", map[string]string{"route.yaml": route},
@@ -43,8 +45,8 @@ func TestOrder(t *testing.T) {
 				b.prints(`a.yaml:1: ConfigMap late/a: namespace "late" does not exist`)
 				b.api.mu.Lock()
 				defer b.api.mu.Unlock()
-				b.api.objects[Key{Kind: "Namespace", Name: "late"}] = map[string]any{}
-			}, Key{Kind: "ConfigMap", Namespace: "late", Name: "a"}},
+				b.api.objects[source.Key{Kind: "Namespace", Name: "late"}] = map[string]any{}
+			}, source.Key{Kind: "ConfigMap", Namespace: "late", Name: "a"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -75,7 +77,7 @@ func TestLostWithTheirGround(t *testing.T) {
 	b.write("route.yaml", "apiVersion: example.com/v1\nkind: Route\nmetadata: {name: r, namespace: late}\n")
 	b.write("crd.yaml", crd("example.com", "Route", "routes"))
 	b.write("ns.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: late}\n")
-	key := Key{Group: "example.com", Kind: "Route", Namespace: "late", Name: "r"}
+	key := source.Key{Group: "example.com", Kind: "Route", Namespace: "late", Name: "r"}
 	b.start()
 	b.has(key)
 	must(t, os.Rename(b.path("crd.yaml"), b.path("crd")))
@@ -110,7 +112,7 @@ func TestDuplicates(t *testing.T) {
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.api.refuse = func(method string, key Key, body map[string]any) *metav1.Status {
+	b.api.refuse = func(method string, key source.Key, body map[string]any) *metav1.Status {
 		v, _, _ := unstructured.NestedString(body, "data", "v")
 		if method != "PATCH" || v != "bad" {
 			return nil
@@ -136,7 +138,7 @@ func TestTransient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	left := 3
-	b.api.refuse = func(method string, key Key, _ map[string]any) *metav1.Status {
+	b.api.refuse = func(method string, key source.Key, _ map[string]any) *metav1.Status {
 		if method != "PATCH" || left == 0 {
 			return nil
 		}
@@ -145,7 +147,7 @@ func TestTransient(t *testing.T) {
 	}
 	b.write("p.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns}\n")
 	b.start()
-	if b.api.get(Key{Kind: "Pod", Namespace: "ns", Name: "p"}) == nil {
+	if b.api.get(source.Key{Kind: "Pod", Namespace: "ns", Name: "p"}) == nil {
 		t.Error("ready before the pod was applied")
 	}
 	if strings.Contains(b.out.String(), "error") {
@@ -157,7 +159,7 @@ func TestTransient(t *testing.T) {
 func TestStatusPass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	pod := Key{Kind: "Pod", Namespace: "ns", Name: "p"}
+	pod := source.Key{Kind: "Pod", Namespace: "ns", Name: "p"}
 	with := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns}\nspec: {x: 1}\nstatus: {podIP: 10.0.0.1}\n"
 	b.write("p.yaml", with)
 	b.write("d.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: ns}\nstatus: {replicas: 1}\n")
@@ -166,8 +168,8 @@ func TestStatusPass(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"podIP": "10.0.0.1"}, b.api.get(pod)["status"]); diff != "" {
 		t.Error(diff)
 	}
-	annotation, _, _ := unstructured.NestedString(b.api.get(pod), "metadata", "annotations", statusAnnotation)
-	if annotation != statusManual {
+	annotation, _, _ := unstructured.NestedString(b.api.get(pod), "metadata", "annotations", "lite.linkerd.io/status")
+	if annotation != "manual" {
 		t.Errorf("annotation is %q", annotation)
 	}
 	if got := b.api.requests("STATUS"); len(got) != 1 {

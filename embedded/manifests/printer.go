@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 const (
@@ -42,17 +45,17 @@ func (p *printer) line(format string, args ...any) {
 }
 
 // plan prints what is about to be done, if anything is.
-func (p *printer) plan(plan *Plan) {
-	for _, w := range plan.Warnings {
+func (p *printer) plan(made *plan.Plan) {
+	for _, w := range made.Warnings {
 		p.warning(w)
 	}
 	// A retry is no news before it succeeds.
-	if !slices.ContainsFunc(slices.Concat(plan.Apply, plan.Prune), func(s Step) bool { return !s.again }) {
+	if !slices.ContainsFunc(slices.Concat(made.Apply, made.Prune), func(s plan.Step) bool { return !s.Again }) {
 		return
 	}
-	p.line("%s", plan.Counts())
+	p.line("%s", made.Counts())
 	lines := 0
-	for _, steps := range [][]Step{plan.Apply, plan.Prune} {
+	for _, steps := range [][]plan.Step{made.Apply, made.Prune} {
 		for _, s := range steps {
 			if lines++; lines <= maxLines {
 				_, _ = fmt.Fprintf(p.out, "  %s\n", s)
@@ -67,7 +70,7 @@ func (p *printer) plan(plan *Plan) {
 // result prints what was done, and the faults that have lasted, or all with
 // flush. While the directory itself may still put them right (coming), it is more patient.
 // It returns when it wants to be asked again; zero: when something changes.
-func (p *printer) result(done tally, faults, waiting, notices []Fault, flush, coming bool) (due time.Time) {
+func (p *printer) result(done tally, faults, waiting, notices []source.Fault, flush, coming bool) (due time.Time) {
 	if done.applied > 0 || done.pruned > 0 {
 		p.line("%d applied, %d pruned in %s", done.applied, done.pruned, done.took.Round(time.Millisecond))
 	}
@@ -77,7 +80,7 @@ func (p *printer) result(done tally, faults, waiting, notices []Fault, flush, co
 		age = 2 * time.Second
 	}
 	now := p.now()
-	show := func(kind string, f Fault) {
+	show := func(kind string, f source.Fault) {
 		text := kind + ": " + f.Error()
 		current[text] = true
 		if p.told[text] {
@@ -117,20 +120,20 @@ func (p *printer) result(done tally, faults, waiting, notices []Fault, flush, co
 	return due
 }
 
-func (p *printer) warning(f Fault) {
+func (p *printer) warning(f source.Fault) {
 	if text := f.Error(); !p.warned[text] {
 		p.warned[text] = true
 		p.line("warning: %s", text)
 	}
 }
 
-func (p *printer) ignoredStatus(s Step, owner string) {
+func (p *printer) ignoredStatus(s plan.Step, owner string) {
 	gk := s.Object.GroupKind()
 	if p.noticed[gk] {
 		return
 	}
 	p.noticed[gk] = true
-	p.line("the status of %s objects, first in %s, is left out: %s writes it", kindName(gk), s.File, owner)
+	p.line("the status of %s objects, first in %s, is left out: %s writes it", source.KindName(gk), s.File, owner)
 }
 
 func (p *printer) polling(why string, every time.Duration) {

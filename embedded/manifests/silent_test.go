@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // kill puts an APIService there behind which nobody answers.
@@ -15,7 +17,7 @@ func (f *fakeAPI) kill(gv string) {
 	group, version, _ := strings.Cut(gv, "/")
 	f.dead[gv] = true
 	name := version + "." + group
-	f.objects[Key{Group: "apiregistration.k8s.io", Kind: "APIService", Name: name}] = map[string]any{
+	f.objects[source.Key{Group: "apiregistration.k8s.io", Kind: "APIService", Name: name}] = map[string]any{
 		"metadata": map[string]any{"name": name},
 		"status": map[string]any{"conditions": []any{
 			map[string]any{"type": "Available", "status": "False", "reason": "ServiceNotFound", "message": "service/nothing is not present"},
@@ -28,7 +30,7 @@ func (f *fakeAPI) revive(gv string) {
 	defer f.mu.Unlock()
 	group, version, _ := strings.Cut(gv, "/")
 	delete(f.dead, gv)
-	delete(f.objects, Key{Group: "apiregistration.k8s.io", Kind: "APIService", Name: version + "." + group})
+	delete(f.objects, source.Key{Group: "apiregistration.k8s.io", Kind: "APIService", Name: version + "." + group})
 }
 
 const foo = "apiVersion: foo.example.com/v1\nkind: Foo\nmetadata: {name: f, namespace: ns}\n"
@@ -59,7 +61,7 @@ func TestSilentGroup(t *testing.T) {
 	b.api.serve("foo.example.com/v1", "Foo", "foos", true, false)
 	b.api.mu.Unlock()
 	b.api.revive("foo.example.com/v1")
-	b.has(Key{Group: "foo.example.com", Kind: "Foo", Namespace: "ns", Name: "f"})
+	b.has(source.Key{Group: "foo.example.com", Kind: "Foo", Namespace: "ns", Name: "f"})
 	b.inSync()
 }
 
@@ -83,7 +85,7 @@ func TestSilentLater(t *testing.T) {
 	b.data("a", "2")
 	b.prints("prune: APIService v1.foo.example.com is not available")
 	b.api.revive("foo.example.com/v1")
-	b.hasNot(Key{Group: "foo.example.com", Kind: "Foo", Namespace: "ns", Name: "g"})
+	b.hasNot(source.Key{Group: "foo.example.com", Kind: "Foo", Namespace: "ns", Name: "g"})
 	b.inSync()
 	if got := len(b.api.requests("APPLY Foo")); got != applies {
 		t.Errorf("applied again: %v", b.api.requests("APPLY Foo"))
@@ -101,7 +103,7 @@ func TestOneKindFails(t *testing.T) {
 	b.start()
 	b.inSync()
 	b.stop()
-	b.api.refuse = func(_ string, key Key, _ map[string]any) *metav1.Status {
+	b.api.refuse = func(_ string, key source.Key, _ map[string]any) *metav1.Status {
 		if key.Kind == "Foo" {
 			return failed(500, metav1.StatusReasonInternalError, "conversion webhook failed", nil)
 		}
@@ -124,7 +126,7 @@ func TestStaysTerminating(t *testing.T) {
 	b.api.kill("foo.example.com/v1")
 	b.start()
 	b.inSync()
-	namespace := Key{Kind: "Namespace", Name: "old"}
+	namespace := source.Key{Kind: "Namespace", Name: "old"}
 	b.api.mu.Lock()
 	b.api.objects[namespace]["status"] = map[string]any{"conditions": []any{
 		map[string]any{"type": "NamespaceDeletionDiscoveryFailure", "status": "True", "message": "Discovery failed for some groups"},

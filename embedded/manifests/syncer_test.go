@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // TestDrift: a change by others is reported, and put back by a save or a restart.
@@ -64,7 +66,7 @@ func TestKilled(t *testing.T) {
 	b := newBench(t)
 	b.write("x.yaml", cm("a", "1"))
 	recorded := false
-	b.api.refuse = func(method string, key Key, _ map[string]any) *metav1.Status {
+	b.api.refuse = func(method string, key source.Key, _ map[string]any) *metav1.Status {
 		if method == "PATCH" && key == configMap("a") {
 			data, err := os.ReadFile(filepath.Join(b.state, "inventory.json"))
 			recorded = err == nil && bytes.Contains(data, []byte(`"name":"a"`))
@@ -150,7 +152,7 @@ func TestOtherCluster(t *testing.T) {
 	b.start()
 	b.stop()
 	b.api = newFakeAPI(t)
-	b.api.objects[Key{Kind: "Namespace", Name: "kube-system"}] = map[string]any{"metadata": map[string]any{"uid": "other"}}
+	b.api.objects[source.Key{Kind: "Namespace", Name: "kube-system"}] = map[string]any{"metadata": map[string]any{"uid": "other"}}
 	b.start()
 	b.data("a", "1")
 	b.prints("is of another cluster")
@@ -189,7 +191,7 @@ func TestDryRun(t *testing.T) {
 	b.start()
 	b.stop()
 	before := b.api.requests("APPLY")
-	b.api.refuse = func(method string, key Key, _ map[string]any) *metav1.Status {
+	b.api.refuse = func(method string, key source.Key, _ map[string]any) *metav1.Status {
 		if key.Name != "c" {
 			return nil
 		}

@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"context"
@@ -11,22 +11,26 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// notifier is a source of file system events, so that tests can have one
+// Notifier is a source of file system events, so that tests can have one
 // whose limits are reached.
-type notifier interface {
+type Notifier interface {
 	Add(dir string) error
 	Remove(dir string) error
 	Close() error
-	events() <-chan fsnotify.Event
-	errors() <-chan error
+	Events() <-chan fsnotify.Event
+	Errors() <-chan error
 }
 
-type inotify struct{ *fsnotify.Watcher }
+type inotify struct{ watcher *fsnotify.Watcher }
 
-func (n inotify) events() <-chan fsnotify.Event { return n.Events }
-func (n inotify) errors() <-chan error          { return n.Errors }
+func (n inotify) Add(dir string) error          { return n.watcher.Add(dir) }
+func (n inotify) Remove(dir string) error       { return n.watcher.Remove(dir) }
+func (n inotify) Close() error                  { return n.watcher.Close() }
+func (n inotify) Events() <-chan fsnotify.Event { return n.watcher.Events }
+func (n inotify) Errors() <-chan error          { return n.watcher.Errors }
 
-func newNotifier() (notifier, error) {
+// NewNotifier is that of the system.
+func NewNotifier() (Notifier, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return nil, err
@@ -34,14 +38,14 @@ func newNotifier() (notifier, error) {
 	return inotify{w}, nil
 }
 
-// watcher turns events below the directories of the last scan into wakes.
+// Watcher turns events below the directories of the last scan into wakes.
 //
 // The scan adds each directory before it reads it, so that what is written after the
 // reading is noticed. Directories are added again by each scan: one that was
 // replaced under the same path has lost its watch.
-type watcher struct {
+type Watcher struct {
 	log    *slog.Logger
-	source notifier // nil: polling
+	source Notifier // nil: polling
 	wake   chan struct{}
 	// names are the entries that matter by directory; nil: all.
 	names map[string]map[string]bool
@@ -51,8 +55,9 @@ type watcher struct {
 	polling string
 }
 
-func newWatcher(create func() (notifier, error), log *slog.Logger) *watcher {
-	w := &watcher{log: log, wake: make(chan struct{}, 1), names: map[string]map[string]bool{}, next: map[string]map[string]bool{}}
+// NewWatcher makes one that has no directories yet.
+func NewWatcher(create func() (Notifier, error), log *slog.Logger) *Watcher {
+	w := &Watcher{log: log, wake: make(chan struct{}, 1), names: map[string]map[string]bool{}, next: map[string]map[string]bool{}}
 	source, err := create()
 	if err != nil {
 		w.polling = limit(err)
@@ -73,8 +78,8 @@ func limit(err error) string {
 	return "file system events do not work: " + err.Error()
 }
 
-// add is called by a scan for each directory, see lister.watch.
-func (w *watcher) add(dir, name string) {
+// Add is for Config.Watch.
+func (w *Watcher) Add(dir, name string) {
 	names, known := w.next[dir]
 	if known && (names == nil || names[name]) {
 		return
@@ -98,7 +103,7 @@ func (w *watcher) add(dir, name string) {
 }
 
 // allow lets events of dir through at once, before the scan is over.
-func (w *watcher) allow(dir, name string) {
+func (w *Watcher) allow(dir, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names, known := w.names[dir]
@@ -112,8 +117,8 @@ func (w *watcher) allow(dir, name string) {
 	}
 }
 
-// settle ends a scan: directories that it did not add are let go.
-func (w *watcher) settle() {
+// Settle ends a scan: directories that it did not add are let go.
+func (w *Watcher) Settle() {
 	w.mu.Lock()
 	var stale []string
 	for dir := range w.names {
@@ -133,7 +138,7 @@ func (w *watcher) settle() {
 	}
 }
 
-func (w *watcher) matters(path string) bool {
+func (w *Watcher) matters(path string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, itself := w.names[path]; itself {
@@ -143,8 +148,8 @@ func (w *watcher) matters(path string) bool {
 	return known && (names == nil || names[filepath.Base(path)])
 }
 
-// run forwards events until ctx ends.
-func (w *watcher) run(ctx context.Context) error {
+// Run forwards events until ctx ends.
+func (w *Watcher) Run(ctx context.Context) error {
 	if w.source == nil {
 		<-ctx.Done()
 		return nil
@@ -153,14 +158,14 @@ func (w *watcher) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return w.source.Close()
-		case event, ok := <-w.source.events():
+		case event, ok := <-w.source.Events():
 			if !ok {
 				return nil
 			}
 			if w.matters(event.Name) {
 				w.poke()
 			}
-		case err, ok := <-w.source.errors():
+		case err, ok := <-w.source.Errors():
 			if !ok {
 				return nil
 			}
@@ -171,7 +176,13 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-func (w *watcher) poke() {
+// Wake is signalled after an event.
+func (w *Watcher) Wake() <-chan struct{} { return w.wake }
+
+// Polling is why events cannot be relied on, or empty. It belongs to whoever scans.
+func (w *Watcher) Polling() string { return w.polling }
+
+func (w *Watcher) poke() {
 	select {
 	case w.wake <- struct{}{}:
 	default:

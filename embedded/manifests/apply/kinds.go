@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"cmp"
@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // kind is how the API server serves a kind.
@@ -26,11 +29,11 @@ type kind struct {
 // kinds knows the API server's kinds by group and version. A kind that is not
 // known is asked for again each time, as a CRD may have brought it; one small
 // request per group and version, where a REST mapper would read them all.
-type kinds struct {
+type Kinds struct {
 	client discovery.DiscoveryInterfaceWithContext
 	now    func() time.Time
 	mu     sync.Mutex
-	known  map[schema.GroupVersion]map[string]kind
+	known  map[schema.GroupVersion]map[string]plan.Kind
 	// silent are those about which the API server could not say anything. Nothing is known
 	// of them, and everything else goes on.
 	silent map[schema.GroupVersion]silence
@@ -45,26 +48,28 @@ type silence struct {
 const (
 	// discoveryWithin bounds a question about one group version: the server that the API server
 	// asks for it may never answer.
-	discoveryWithin = 3 * time.Second
+	discoveryWithin = 10 * time.Second
 	// silentEvery is how often such a server is asked again.
 	silentEvery = 30 * time.Second
+	// noticedEvery is how often one that the API server itself says is missing is looked for.
+	noticedEvery = 500 * time.Millisecond
 )
 
-func newKinds(client discovery.DiscoveryInterfaceWithContext, now func() time.Time) *kinds {
-	return &kinds{
+func newKinds(client discovery.DiscoveryInterfaceWithContext, now func() time.Time) *Kinds {
+	return &Kinds{
 		client: client, now: now,
-		known: map[schema.GroupVersion]map[string]kind{}, silent: map[schema.GroupVersion]silence{},
+		known: map[schema.GroupVersion]map[string]plan.Kind{}, silent: map[schema.GroupVersion]silence{},
 	}
 }
 
 // silence says why nothing is known of a group version, or is empty.
-func (k *kinds) silence(gv schema.GroupVersion) string {
+func (k *Kinds) Silence(gv schema.GroupVersion) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.silent[gv].why
 }
 
-func (k *kinds) get(gvk schema.GroupVersionKind) (kind, bool) {
+func (k *Kinds) Get(gvk schema.GroupVersionKind) (plan.Kind, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	served, ok := k.known[gvk.GroupVersion()][gvk.Kind]
@@ -73,10 +78,10 @@ func (k *kinds) get(gvk schema.GroupVersionKind) (kind, bool) {
 
 // ensure asks for the group versions of those gvks that are not known. An error
 // means that there is no answer at all; what was known stays.
-func (k *kinds) ensure(ctx context.Context, gvks []schema.GroupVersionKind) error {
+func (k *Kinds) Ensure(ctx context.Context, gvks []schema.GroupVersionKind) error {
 	var missing []schema.GroupVersion
 	for _, gvk := range gvks {
-		if _, ok := k.get(gvk); !ok && !slices.Contains(missing, gvk.GroupVersion()) {
+		if _, ok := k.Get(gvk); !ok && !slices.Contains(missing, gvk.GroupVersion()) {
 			missing = append(missing, gvk.GroupVersion())
 		}
 	}
@@ -88,7 +93,7 @@ func (k *kinds) ensure(ctx context.Context, gvks []schema.GroupVersionKind) erro
 	return g.Wait()
 }
 
-func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
+func (k *Kinds) load(ctx context.Context, gv schema.GroupVersion) error {
 	k.mu.Lock()
 	before, silent := k.silent[gv]
 	k.mu.Unlock()
@@ -97,8 +102,8 @@ func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
 			return nil
 		}
 		// The API server knows at once that its own service is missing, and asking that could take long.
-		if why := k.down(ctx, gv); why != "" {
-			k.fallSilent(gv, why, laterEvery)
+		if why := k.Down(ctx, gv); why != "" {
+			k.fallSilent(gv, why, noticedEvery)
 			return nil
 		}
 	}
@@ -109,18 +114,20 @@ func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case apierrors.IsNotFound(err):
-		k.forget(gv)
+		k.Forget(gv)
 		return nil
+	case asked.Err() != nil && !k.elsewhere(ctx, gv):
+		return fmt.Errorf("ask API server for kinds of %s: %w", gv, err)
 	case asked.Err() != nil:
-		k.fallSilent(gv, cmp.Or(k.down(ctx, gv), fmt.Sprintf("nobody answers for %s within %s", gv, discoveryWithin)), silentEvery)
+		k.fallSilent(gv, cmp.Or(k.Down(ctx, gv), fmt.Sprintf("nobody answers for %s within %s", gv, discoveryWithin)), silentEvery)
 		return nil
 	case isAnswer(err):
-		k.fallSilent(gv, cmp.Or(k.down(ctx, gv), fmt.Sprintf("which kinds %s has cannot be found out: %v", gv, err)), laterEvery)
+		k.fallSilent(gv, cmp.Or(k.Down(ctx, gv), fmt.Sprintf("which kinds %s has cannot be found out: %v", gv, err)), noticedEvery)
 		return nil
 	case err != nil:
 		return fmt.Errorf("ask API server for kinds of %s: %w", gv, err)
 	}
-	served := map[string]kind{}
+	served := map[string]plan.Kind{}
 	statuses := map[string]bool{}
 	for _, r := range list.APIResources {
 		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
@@ -132,10 +139,10 @@ func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
 		if !slices.Contains(r.Verbs, "patch") {
 			continue // reviews and the like, which are not stored
 		}
-		served[r.Kind] = kind{gvr: gv.WithResource(r.Name), namespaced: r.Namespaced}
+		served[r.Kind] = plan.Kind{GVR: gv.WithResource(r.Name), Namespaced: r.Namespaced}
 	}
 	for name, s := range served {
-		s.status = statuses[s.gvr.Resource]
+		s.Status = statuses[s.GVR.Resource]
 		served[name] = s
 	}
 	k.mu.Lock()
@@ -145,14 +152,14 @@ func (k *kinds) load(ctx context.Context, gv schema.GroupVersion) error {
 	return nil
 }
 
-func (k *kinds) fallSilent(gv schema.GroupVersion, why string, pause time.Duration) {
+func (k *Kinds) fallSilent(gv schema.GroupVersion, why string, pause time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.silent[gv] = silence{why: oneLine(why), next: k.now().Add(pause)}
+	k.silent[gv] = silence{why: source.OneLine(why), next: k.now().Add(pause)}
 }
 
 // forget makes the next ensure ask again.
-func (k *kinds) forget(gv schema.GroupVersion) {
+func (k *Kinds) Forget(gv schema.GroupVersion) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.known, gv)
@@ -160,7 +167,7 @@ func (k *kinds) forget(gv schema.GroupVersion) {
 }
 
 // forgetGroup forgets all versions of a group.
-func (k *kinds) forgetGroup(group string) {
+func (k *Kinds) ForgetGroup(group string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for gv := range k.known {
@@ -172,34 +179,34 @@ func (k *kinds) forgetGroup(group string) {
 
 // anyVersion finds a kind in the version given or in whichever the server has;
 // an object outlives the version it was applied in.
-func (k *kinds) anyVersion(ctx context.Context, gvk schema.GroupVersionKind) (kind, bool, error) {
-	if err := k.ensure(ctx, []schema.GroupVersionKind{gvk}); err != nil {
-		return kind{}, false, err
+func (k *Kinds) anyVersion(ctx context.Context, gvk schema.GroupVersionKind) (plan.Kind, bool, error) {
+	if err := k.Ensure(ctx, []schema.GroupVersionKind{gvk}); err != nil {
+		return plan.Kind{}, false, err
 	}
-	if served, ok := k.get(gvk); ok {
+	if served, ok := k.Get(gvk); ok {
 		return served, true, nil
 	}
-	if why := k.silence(gvk.GroupVersion()); why != "" {
-		return kind{}, false, apierrors.NewServiceUnavailable(why)
+	if why := k.Silence(gvk.GroupVersion()); why != "" {
+		return plan.Kind{}, false, apierrors.NewServiceUnavailable(why)
 	}
 	versions, err := k.versions(ctx, gvk.Group)
 	if err != nil {
-		return kind{}, false, err
+		return plan.Kind{}, false, err
 	}
 	for _, version := range versions {
 		other := gvk.GroupKind().WithVersion(version)
-		if err := k.ensure(ctx, []schema.GroupVersionKind{other}); err != nil {
-			return kind{}, false, err
+		if err := k.Ensure(ctx, []schema.GroupVersionKind{other}); err != nil {
+			return plan.Kind{}, false, err
 		}
-		if served, ok := k.get(other); ok {
+		if served, ok := k.Get(other); ok {
 			return served, true, nil
 		}
 	}
-	return kind{}, false, nil
+	return plan.Kind{}, false, nil
 }
 
 // versions lists what the server has of a group, the preferred one first.
-func (k *kinds) versions(ctx context.Context, group string) ([]string, error) {
+func (k *Kinds) versions(ctx context.Context, group string) ([]string, error) {
 	if group == "" {
 		return []string{"v1"}, nil
 	}
@@ -219,8 +226,8 @@ func (k *kinds) versions(ctx context.Context, group string) ([]string, error) {
 }
 
 // unknown says why gvk is not there, as helpfully as one more request allows.
-func (k *kinds) unknown(ctx context.Context, gvk schema.GroupVersionKind) string {
-	if why := k.silence(gvk.GroupVersion()); why != "" {
+func (k *Kinds) Unknown(ctx context.Context, gvk schema.GroupVersionKind) string {
+	if why := k.Silence(gvk.GroupVersion()); why != "" {
 		return why + "; the object is applied when it answers"
 	}
 	message := fmt.Sprintf("the API server has no kind %s in %s", gvk.Kind, gvk.GroupVersion())

@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"cmp"
@@ -38,10 +38,11 @@ func (f Fault) Where() string {
 	return file + f.Object
 }
 
-func compareFaults(a, b Fault) int {
+// CompareFaults orders faults by place.
+func CompareFaults(a, b Fault) int {
 	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 }
 
-// oneLine folds a message of several lines, as parsers and the API server write
+// OneLine folds a message of several lines, as parsers and the API server write
 // them, into one.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"encoding/json"
@@ -10,57 +10,45 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // inventoryFormat changes when older programs could not read the file.
 const inventoryFormat = 1
 
-// Record is an object that was applied, or may have been. It is an immutable
-// value.
-type Record struct {
-	Key
-	Version string `json:"version"`
-	// File is the absolute path of the source that the object came from.
-	File string `json:"file"`
-	// Hash is of the object as applied; empty while it is not known to be.
-	Hash string `json:"hash,omitempty"`
-	// Fields is a hash of the fields that we own in the object; it tells drift.
-	Fields string `json:"fields,omitempty"`
-	// HasStatus is set if a status was applied.
-	HasStatus bool `json:"hasStatus,omitempty"`
-}
-
 // inventory is the list of records on disk. It has one user at a time.
-type inventory struct {
+type Inventory struct {
 	path string // empty: not stored
 	sync bool
 	// cluster is the UID of the kube-system namespace: records of another cluster
 	// mean nothing.
 	cluster string
-	records map[Key]Record
-	// leaving is what was deleted and still exists, with the version it was applied in.
-	leaving map[Key]string
+	Records map[source.Key]plan.Record
+	// Leaving is what was deleted and still exists, with the version it was applied in.
+	Leaving map[source.Key]string
 	dirty   bool
-	// written is when the file that was loaded was written.
-	written time.Time
+	// Written is when the file that was loaded was written.
+	Written time.Time
 }
 
 type inventoryFile struct {
-	Format  int      `json:"format"`
-	Cluster string   `json:"cluster"`
-	Objects []Record `json:"objects"`
-	Leaving []leaver `json:"leaving,omitempty"`
+	Format  int           `json:"format"`
+	Cluster string        `json:"cluster"`
+	Objects []plan.Record `json:"objects"`
+	Leaving []leaver      `json:"leaving,omitempty"`
 }
 
 type leaver struct {
-	Key
+	source.Key
 	Version string `json:"version"`
 }
 
-// loadInventory reads the inventory of stateDir; one of another cluster counts as
+// LoadInventory reads the inventory of stateDir; one of another cluster counts as
 // empty, with replaced set.
-func loadInventory(stateDir string, sync bool, cluster string) (inv *inventory, replaced bool, err error) {
-	inv = &inventory{sync: sync, cluster: cluster, records: map[Key]Record{}, leaving: map[Key]string{}}
+func LoadInventory(stateDir string, sync bool, cluster string) (inv *Inventory, replaced bool, err error) {
+	inv = &Inventory{sync: sync, cluster: cluster, Records: map[source.Key]plan.Record{}, Leaving: map[source.Key]string{}}
 	if stateDir == "" {
 		return inv, false, nil
 	}
@@ -86,64 +74,64 @@ func loadInventory(stateDir string, sync bool, cluster string) (inv *inventory, 
 	if err != nil {
 		return nil, false, fmt.Errorf("read inventory of applied manifests: %w", err)
 	}
-	inv.written = info.ModTime()
+	inv.Written = info.ModTime()
 	for _, r := range content.Objects {
-		inv.records[r.Key] = r
+		inv.Records[r.Key] = r
 	}
 	for _, l := range content.Leaving {
-		inv.leaving[l.Key] = l.Version
+		inv.Leaving[l.Key] = l.Version
 	}
 	return inv, false, nil
 }
 
-func (inv *inventory) put(r Record) {
-	if inv.records[r.Key] != r {
-		inv.records[r.Key] = r
+func (inv *Inventory) Put(r plan.Record) {
+	if inv.Records[r.Key] != r {
+		inv.Records[r.Key] = r
 		inv.dirty = true
 	}
 }
 
-func (inv *inventory) drop(key Key) {
-	if _, ok := inv.records[key]; ok {
-		delete(inv.records, key)
+func (inv *Inventory) Drop(key source.Key) {
+	if _, ok := inv.Records[key]; ok {
+		delete(inv.Records, key)
 		inv.dirty = true
 	}
 }
 
-// leave notes that an object was deleted and may still be there, and left that it
+// Leave notes that an object was deleted and may still be there, and left that it
 // is gone.
-func (inv *inventory) leave(key Key, version string) {
-	inv.leaving[key], inv.dirty = version, true
+func (inv *Inventory) Leave(key source.Key, version string) {
+	inv.Leaving[key], inv.dirty = version, true
 }
 
-func (inv *inventory) left(key Key) {
-	delete(inv.leaving, key)
+func (inv *Inventory) Left(key source.Key) {
+	delete(inv.Leaving, key)
 	inv.dirty = true
 }
 
-// unsettle marks those records that match as not applied.
-func (inv *inventory) unsettle(match func(Record) bool) {
-	for _, r := range inv.records {
+// Unsettle marks those records that match as not applied.
+func (inv *Inventory) Unsettle(match func(plan.Record) bool) {
+	for _, r := range inv.Records {
 		if r.Hash != "" && match(r) {
 			r.Hash, r.Fields = "", ""
-			inv.put(r)
+			inv.Put(r)
 		}
 	}
 }
 
-// save replaces the file if anything changed since the last time: after a
+// Save replaces the file if anything changed since the last time: after a
 // crash there is the old one or the new one.
-func (inv *inventory) save() error {
+func (inv *Inventory) Save() error {
 	if !inv.dirty || inv.path == "" {
 		return nil
 	}
-	var records []Record
-	for _, key := range slices.SortedFunc(maps.Keys(inv.records), compareKeys) {
-		records = append(records, inv.records[key])
+	var records []plan.Record
+	for _, key := range slices.SortedFunc(maps.Keys(inv.Records), source.CompareKeys) {
+		records = append(records, inv.Records[key])
 	}
 	var leaving []leaver
-	for _, key := range slices.SortedFunc(maps.Keys(inv.leaving), compareKeys) {
-		leaving = append(leaving, leaver{key, inv.leaving[key]})
+	for _, key := range slices.SortedFunc(maps.Keys(inv.Leaving), source.CompareKeys) {
+		leaving = append(leaving, leaver{key, inv.Leaving[key]})
 	}
 	data, err := json.Marshal(inventoryFile{Format: inventoryFormat, Cluster: inv.cluster, Objects: records, Leaving: leaving})
 	if err != nil {

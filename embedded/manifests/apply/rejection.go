@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"errors"
@@ -11,19 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 var errDeleting = errors.New("the object is still being deleted; it is applied again when it is gone")
 
-// rejection is what an error of the API server means to an object.
-type rejection struct {
-	message   string
-	field     string
-	namespace string // the one that is missing
-	kindGone  bool
-	transient bool
-	// certain says that the object is as it was.
-	certain bool
+// Rejection is what an error of the API server means to an object.
+type Rejection struct {
+	Message string
+	Field   string
+	// Namespace is the one that is missing.
+	Namespace string
+	KindGone  bool
+	Transient bool
+	// Certain says that the object is as it was.
+	Certain bool
 }
 
 var (
@@ -35,35 +38,36 @@ var (
 	typedPrefix = regexp.MustCompile(`^failed to create typed patch object \([^)]*\): `)
 )
 
-func reject(err error) rejection {
-	r := rejection{message: oneLine(steady(err.Error()))}
+// Reject reads such an error.
+func Reject(err error) Rejection {
+	r := Rejection{Message: source.OneLine(steady(err.Error()))}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		r.transient = true // no answer at all, or the object is still there
+		r.Transient = true // no answer at all, or the object is still there
 		return r
 	}
 	details := status.Status().Details
 	code := status.Status().Code
-	r.certain = code >= 400 && code < 500
+	r.Certain = code >= 400 && code < 500
 	switch {
 	case apierrors.IsNotFound(err) && details != nil && details.Kind == "namespaces":
-		r.namespace = details.Name
-		r.message = fmt.Sprintf("namespace %q does not exist; the object is applied when it does", details.Name)
+		r.Namespace = details.Name
+		r.Message = fmt.Sprintf("namespace %q does not exist; the object is applied when it does", details.Name)
 	case isKindGone(err):
-		r.kindGone, r.transient = true, true
+		r.KindGone, r.Transient = true, true
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		r.transient = true
+		r.Transient = true
 	case apierrors.IsServerTimeout(err), apierrors.IsTimeout(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), code >= 500 && !typedPrefix.MatchString(r.message):
-		r.transient = true
-	case apierrors.IsForbidden(err) && strings.Contains(r.message, "service account"):
-		r.transient = true // made by a controller, soon after the namespace
+		apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), code >= 500 && !typedPrefix.MatchString(r.Message):
+		r.Transient = true
+	case apierrors.IsForbidden(err) && strings.Contains(r.Message, "service account"):
+		r.Transient = true // made by a controller, soon after the namespace
 	}
-	r.message = isInvalid.ReplaceAllString(r.message, "")
-	r.message = typedPrefix.ReplaceAllString(r.message, "")
-	r.field = rejectedField(r.message, details)
-	if strings.Contains(r.message, "field is immutable") {
-		r.message += "; to change it delete the object, it is then applied anew when its file is saved"
+	r.Message = isInvalid.ReplaceAllString(r.Message, "")
+	r.Message = typedPrefix.ReplaceAllString(r.Message, "")
+	r.Field = rejectedField(r.Message, details)
+	if strings.Contains(r.Message, "field is immutable") {
+		r.Message += "; to change it delete the object, it is then applied anew when its file is saved"
 	}
 	return r
 }
@@ -126,14 +130,14 @@ func isKindGone(err error) bool {
 			strings.Contains(status.Status().Message, "the server could not find the requested resource"))
 }
 
-// pause is how long to wait before the next attempt: short where the cause passes
+// Pause is how long to wait before the next attempt: short where the cause passes
 // by itself, up to a minute where somebody has to change something.
-func (r rejection) pause(attempts int) time.Duration {
+func (r Rejection) Pause(attempts int) time.Duration {
 	shift := min(attempts, 6)
 	switch {
-	case r.namespace != "":
+	case r.Namespace != "":
 		return 500 * time.Millisecond
-	case r.transient:
+	case r.Transient:
 		return min(100*time.Millisecond<<shift, 2*time.Second)
 	}
 	return min(2*time.Second<<shift, time.Minute)

@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 )
 
 // The kubelet leaves the status of a pod with this annotation to others.
@@ -24,51 +25,41 @@ const (
 	statusManual     = "manual"
 )
 
-// executor sends the steps of plans.
-type executor struct {
-	client  metadata.Interface
-	kinds   *kinds
-	owners  map[schema.GroupKind]string
-	workers int
-	// dryRun sends everything, and changes nothing.
-	dryRun bool
-}
-
-// outcome is what became of a step. It is an immutable value.
-type outcome struct {
-	step Step
-	// record is the new one after a successful apply.
-	record Record
-	// err is a problem of this step; partial says that the object may have changed all the
+// Outcome is what became of a step. It is an immutable value.
+type Outcome struct {
+	Step plan.Step
+	// Record is the new one after a successful apply.
+	Record plan.Record
+	// Err is a problem of this step; Partial says that the object may have changed all the
 	// same.
-	err     error
-	partial bool
-	// warnings are the server's; ignoredStatus names the part whose the status is.
-	warnings      []string
-	ignoredStatus string
-	// sharedWith is the other manager because of whom the object was not deleted.
-	sharedWith string
-	// leaving says that the object was deleted, and is not gone before others have agreed.
-	leaving bool
+	Err     error
+	Partial bool
+	// Warnings are the server's; IgnoredStatus names the part whose the status is.
+	Warnings      []string
+	IgnoredStatus string
+	// SharedWith is the other manager because of whom the object was not deleted.
+	SharedWith string
+	// Leaving says that the object was deleted, and is not gone before others have agreed.
+	Leaving bool
 }
 
-// run executes steps that are sorted by wave, and calls done for each, one at a
+// Run executes steps that are sorted by wave, and calls done for each, one at a
 // time. It stops early when ctx ends.
-func (x *executor) run(ctx context.Context, steps []Step, done func(outcome)) {
+func (c *Cluster) Run(ctx context.Context, steps []plan.Step, done func(Outcome)) {
 	var mu sync.Mutex
 	for len(steps) > 0 && ctx.Err() == nil {
-		n := slices.IndexFunc(steps, func(s Step) bool { return wave(s.Object) != wave(steps[0].Object) })
+		n := slices.IndexFunc(steps, func(s plan.Step) bool { return plan.Wave(s.Object) != plan.Wave(steps[0].Object) })
 		if n < 0 {
 			n = len(steps)
 		}
 		var g errgroup.Group
-		g.SetLimit(x.workers)
+		g.SetLimit(c.workers)
 		for _, step := range steps[:n] {
 			g.Go(func() error {
 				if ctx.Err() != nil {
 					return nil
 				}
-				result := x.step(ctx, step)
+				result := c.step(ctx, step)
 				mu.Lock()
 				defer mu.Unlock()
 				done(result)
@@ -80,66 +71,66 @@ func (x *executor) run(ctx context.Context, steps []Step, done func(outcome)) {
 	}
 }
 
-func (x *executor) step(ctx context.Context, step Step) outcome {
+func (c *Cluster) step(ctx context.Context, step plan.Step) Outcome {
 	sink := &warnings{}
 	ctx = context.WithValue(ctx, sinkKey{}, sink)
-	result := outcome{step: step}
+	result := Outcome{Step: step}
 	switch step.Action {
-	case Apply:
-		x.apply(ctx, &result)
+	case plan.Apply:
+		c.apply(ctx, &result)
 	default:
-		result.err = x.remove(ctx, &result)
+		result.Err = c.remove(ctx, &result)
 	}
-	result.warnings = sink.list()
+	result.Warnings = sink.list()
 	return result
 }
 
-func (x *executor) apply(ctx context.Context, result *outcome) {
-	step := result.step
-	hasStatus := saysSomething(step.Object.GroupKind(), step.object.Object["status"])
+func (c *Cluster) apply(ctx context.Context, result *Outcome) {
+	step := result.Step
+	hasStatus := saysSomething(step.Object.GroupKind(), step.Manifest.Object["status"])
 	owner := ""
-	if hasStatus && step.kind.status {
-		if owner = x.owners[step.Object.GroupKind()]; owner != "" {
-			hasStatus, result.ignoredStatus = false, owner
+	if hasStatus && step.Kind.Status {
+		if owner = c.owners[step.Object.GroupKind()]; owner != "" {
+			hasStatus, result.IgnoredStatus = false, owner
 		}
 	}
-	separate := step.kind.status
-	body := x.body(step, separate, hasStatus && separate)
-	meta, err := x.applyPatch(ctx, step, body)
+	separate := step.Kind.Status
+	body := c.body(step, separate, hasStatus && separate)
+	meta, err := c.applyPatch(ctx, step, body)
 	if err != nil {
-		result.err = err
+		result.Err = err
 		return
 	}
-	result.record = Record{
-		Key: step.Object, Version: step.gvk.Version, File: step.path, Hash: step.hash,
+	result.Record = plan.Record{
+		Key: step.Object, Version: step.GVK.Version, File: step.Path, Hash: step.Hash,
 		Fields: ownFields(meta.ManagedFields), HasStatus: hasStatus && separate,
 	}
 	if meta.DeletionTimestamp != nil {
-		result.err, result.partial = errDeleting, true
+		result.Err, result.Partial = errDeleting, true
 		return
 	}
-	if !result.record.HasStatus && !step.before.HasStatus || !separate {
+	if !result.Record.HasStatus && !step.Before.HasStatus || !separate {
 		return
 	}
-	if x.dryRun && step.before.Hash == "" {
+	if c.dryRun && step.Before.Hash == "" {
 		return // there is no object yet whose status could be tried
 	}
 	status := map[string]any{
-		"apiVersion": step.object.GetAPIVersion(),
-		"kind":       step.object.GetKind(),
+		"apiVersion": step.Manifest.GetAPIVersion(),
+		"kind":       step.Manifest.GetKind(),
 		"metadata":   map[string]any{"name": step.Object.Name},
 	}
-	if result.record.HasStatus {
-		status["status"] = step.object.Object["status"]
+	if result.Record.HasStatus {
+		status["status"] = step.Manifest.Object["status"]
 	} // else what was applied before is given up
-	if _, err := x.applyPatch(ctx, step, status, "status"); err != nil {
-		result.err, result.partial = fmt.Errorf("apply status: %w", err), true
+	if _, err := c.applyPatch(ctx, step, status, "status"); err != nil {
+		result.Err, result.Partial = fmt.Errorf("apply status: %w", err), true
 	}
 }
 
 // body is the object as it is sent, without what is sent apart.
-func (x *executor) body(step Step, dropStatus, ownStatus bool) map[string]any {
-	body := maps.Clone(step.object.Object)
+func (c *Cluster) body(step plan.Step, dropStatus, ownStatus bool) map[string]any {
+	body := maps.Clone(step.Manifest.Object)
 	if dropStatus {
 		delete(body, "status")
 	}
@@ -163,25 +154,25 @@ func (x *executor) body(step Step, dropStatus, ownStatus bool) map[string]any {
 	return body
 }
 
-func (x *executor) patch(ctx context.Context, step Step, body map[string]any, sub ...string) (*metav1.PartialObjectMetadata, error) {
+func (c *Cluster) patch(ctx context.Context, step plan.Step, body map[string]any, sub ...string) (*metav1.PartialObjectMetadata, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("encode as JSON: %w", err)
 	}
 	force := true
-	options := metav1.PatchOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict, Force: &force, DryRun: x.dryRunOption()}
-	return x.resource(step.kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.ApplyPatchType, data, options, sub...)
+	options := metav1.PatchOptions{FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict, Force: &force, DryRun: c.dryRunOption()}
+	return c.resource(step.Kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.ApplyPatchType, data, options, sub...)
 }
 
-func (x *executor) dryRunOption() []string {
-	if x.dryRun {
+func (c *Cluster) dryRunOption() []string {
+	if c.dryRun {
 		return []string{metav1.DryRunAll}
 	}
 	return nil
 }
 
-func (x *executor) resource(k kind, namespace string) metadata.ResourceInterface {
-	resource := x.client.Resource(k.gvr)
+func (c *Cluster) resource(k plan.Kind, namespace string) metadata.ResourceInterface {
+	resource := c.client.Resource(k.GVR)
 	if namespace == "" {
 		return resource
 	}
@@ -189,40 +180,40 @@ func (x *executor) resource(k kind, namespace string) metadata.ResourceInterface
 }
 
 // remove deletes, restores or releases.
-func (x *executor) remove(ctx context.Context, result *outcome) error {
-	step := result.step
-	served, ok, err := x.kinds.anyVersion(ctx, step.gvk)
+func (c *Cluster) remove(ctx context.Context, result *Outcome) error {
+	step := result.Step
+	served, ok, err := c.Kinds.anyVersion(ctx, step.GVK)
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return nil // the objects went with their kind
 	}
-	step.kind = served
-	if step.Action == Restore {
-		return ignoreNotFound(x.restore(ctx, step))
+	step.Kind = served
+	if step.Action == plan.Restore {
+		return ignoreNotFound(c.restore(ctx, step))
 	}
-	resource := x.resource(served, step.Object.Namespace)
+	resource := c.resource(served, step.Object.Namespace)
 	live, err := resource.Get(ctx, step.Object.Name, metav1.GetOptions{})
 	if err != nil {
 		return ignoreNotFound(err)
 	}
-	if other := otherApplier(live.ManagedFields); step.Action == Release || other != "" {
-		result.sharedWith = other
-		return ignoreNotFound(x.release(ctx, step))
+	if other := otherApplier(live.ManagedFields); step.Action == plan.Release || other != "" {
+		result.SharedWith = other
+		return ignoreNotFound(c.release(ctx, step))
 	}
 	background := metav1.DeletePropagationBackground
-	result.leaving = len(live.Finalizers) > 0 || step.Object.GroupKind() == namespaceKind || step.Object.GroupKind() == crdKind
+	result.Leaving = len(live.Finalizers) > 0 || step.Object.GroupKind() == plan.NamespaceKind || step.Object.GroupKind() == plan.CRDKind
 	return ignoreNotFound(resource.Delete(ctx, step.Object.Name, metav1.DeleteOptions{
-		PropagationPolicy: &background, DryRun: x.dryRunOption(), Preconditions: &metav1.Preconditions{UID: &live.UID},
+		PropagationPolicy: &background, DryRun: c.dryRunOption(), Preconditions: &metav1.Preconditions{UID: &live.UID},
 	}))
 }
 
 // release gives up what we own, by an apply that names no field.
-func (x *executor) release(ctx context.Context, step Step) error {
-	_, err := x.patch(ctx, step, map[string]any{
-		"apiVersion": step.kind.gvr.GroupVersion().String(),
-		"kind":       step.gvk.Kind,
+func (c *Cluster) release(ctx context.Context, step plan.Step) error {
+	_, err := c.patch(ctx, step, map[string]any{
+		"apiVersion": step.Kind.GVR.GroupVersion().String(),
+		"kind":       step.GVK.Kind,
 		"metadata":   map[string]any{"name": step.Object.Name},
 	})
 	return err
@@ -230,8 +221,8 @@ func (x *executor) release(ctx context.Context, step Step) error {
 
 // restore replaces what the object has by what its base has, in the name of the base's manager
 // and with no trace of ours: that part goes on as if no manifest had been there.
-func (x *executor) restore(ctx context.Context, step Step) error {
-	object := step.object.Object
+func (c *Cluster) restore(ctx context.Context, step plan.Step) error {
+	object := step.Manifest.Object
 	var patch []jsonOperation
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		switch name {
@@ -247,15 +238,15 @@ func (x *executor) restore(ctx context.Context, step Step) error {
 	}
 	// With no entry at all the server would not record who makes this change.
 	patch = append(patch, jsonOperation{"add", "/metadata/managedFields", []metav1.ManagedFieldsEntry{{
-		Manager: step.manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: step.object.GetAPIVersion(),
+		Manager: step.Manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: step.Manifest.GetAPIVersion(),
 		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{}}}`),
 	}}})
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("encode as JSON: %w", err)
 	}
-	_, err = x.resource(step.kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.JSONPatchType, data,
-		metav1.PatchOptions{FieldManager: step.manager, DryRun: x.dryRunOption()})
+	_, err = c.resource(step.Kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.JSONPatchType, data,
+		metav1.PatchOptions{FieldManager: step.Manager, DryRun: c.dryRunOption()})
 	return err
 }
 
@@ -279,23 +270,6 @@ func ownFields(managed []metav1.ManagedFieldsEntry) string {
 		}
 	}
 	return ""
-}
-
-// fieldLine is the line of a field of the object that begins on line of a file,
-// or line itself.
-func fieldLine(path string, line int, field string) int {
-	if line == 0 || field == "" {
-		return line
-	}
-	info, err := os.Stat(path)
-	if err != nil || info.Size() > maxFile {
-		return line
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return line
-	}
-	return locate(data, line, field)
 }
 
 type sinkKey struct{}

@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/kustomize/api/konfig"
@@ -34,28 +35,51 @@ type Source struct {
 	Changed time.Time
 	// broken is the text that has Faults.
 	broken []byte
+	sum    [sha256.Size]byte
 }
 
-// mentions reports whether text that cannot be read has the word name in it.
-func (s *Source) mentions(name string) bool { return bytes.Contains(s.broken, []byte(name)) }
+// New is the source of one content, which has no file to be read again from.
+func New(path, shown string, data []byte) *Source {
+	s := &Source{Path: path, Shown: shown}
+	if s.Objects, s.Faults, _ = Parse(shown, data, nil); len(s.Faults) > 0 {
+		s.broken = data
+	}
+	return s
+}
 
-// scan is the state of all directories at one time. It is an immutable value.
-type scan struct {
-	sources []*Source
+// FieldLine is the line of a field of the object that begins on line, or line itself.
+// The file is read again for it, and must still be what it was.
+func (s *Source) FieldLine(line int, field string) int {
+	if line == 0 || field == "" {
+		return line
+	}
+	data, _, err := readLimited(s.Path)
+	if err != nil || sha256.Sum256(data) != s.sum {
+		return line
+	}
+	return locate(data, line, field)
+}
+
+// Mentions reports whether text that cannot be read has the word name in it.
+func (s *Source) Mentions(name string) bool { return bytes.Contains(s.broken, []byte(name)) }
+
+// Snapshot is the state of all directories at one time. It is an immutable value.
+type Snapshot struct {
+	Sources []*Source
 	byPath  map[string]*Source
-	// faults are of directories and links; those of sources are theirs.
-	faults []Fault
+	// Faults are of directories and links; those of sources are theirs.
+	Faults []Fault
 	unread []string
 	roots  []root
 	// empty are roots and files of kustomizations without any object, and filling those roots
 	// that had none a moment ago and are still changing.
 	empty, filling []root
-	// saved are the paths of sources that were written since the last scan, with
+	// Saved are the paths of sources that were written since the last scan, with
 	// or without a change.
-	saved map[string]bool
+	Saved map[string]bool
 	gone  map[string]time.Time
-	// retry is when to scan again though nothing changes; zero: never.
-	retry time.Time
+	// Retry is when to scan again though nothing changes; zero: never.
+	Retry time.Time
 }
 
 // file is what is remembered about a path between scans.
@@ -65,7 +89,7 @@ type file struct {
 	readAt time.Time
 	sum    [sha256.Size]byte
 	hasSum bool
-	docs   documents
+	docs   Documents
 	// inputs of a kustomization, nil for those that are not there.
 	inputs        map[string]fs.FileInfo
 	refs          references
@@ -77,35 +101,80 @@ type file struct {
 	absorbed time.Time
 }
 
-// scanner reads directories again and again, and only what changed.
-type scanner struct {
-	roots  []root
-	lister lister
-	now    func() time.Time
-	files  map[string]*file
-	first  bool
-	retry  time.Time
+// Scanner reads directories again and again, and only what changed.
+type Scanner struct {
+	roots      []root
+	lister     lister
+	now        func() time.Time
+	files      map[string]*file
+	first      bool
+	retry      time.Time
+	pruneEmpty bool
+	// reading is the path that is being read, for others to see.
+	reading atomic.Pointer[string]
 	// refilled is when roots that were empty, by path, changed last.
 	refilled map[string]time.Time
 }
 
-func newScanner(roots []root, exclude []string, watch func(dir, name string), now func() time.Time) *scanner {
-	s := &scanner{
+// Config says what a Scanner reads.
+type Config struct {
+	// Dirs are directories or single files, as the user named them.
+	Dirs []string
+	// Exclude are paths inside Dirs that hold no manifests.
+	Exclude []string
+	// PruneEmpty says that a directory or kustomization without objects is meant.
+	PruneEmpty bool
+	// Watch is called for each directory before it is read, so that what is created after
+	// the reading is noticed; a non-empty name says that only this entry of it matters.
+	Watch func(dir, name string)
+	Now   func() time.Time
+}
+
+// NewScanner makes a Scanner; it does not read.
+func NewScanner(cfg Config) (*Scanner, error) {
+	roots, err := absolute(cfg.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	excluded, err := absolute(cfg.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	paths := make([]string, 0, len(excluded))
+	for _, e := range excluded {
+		paths = append(paths, e.abs)
+	}
+	s := &Scanner{
 		roots:  roots,
-		lister: lister{exclude: exclude, watch: watch},
-		now:    now,
+		lister: lister{exclude: paths, watch: cfg.Watch},
+		now:    cfg.Now,
 		files:  map[string]*file{},
 		first:  true,
 
-		refilled: map[string]time.Time{},
+		pruneEmpty: cfg.PruneEmpty,
+		refilled:   map[string]time.Time{},
 	}
-	s.lister.lost = s.lostKustomization
-	return s
+	s.lister.lost, s.lister.reading = s.lostKustomization, &s.reading
+	return s, nil
 }
+
+// Reading is what is being read, as the user would write it. It may be asked while a scan runs.
+func (s *Scanner) Reading() string {
+	if path := s.reading.Load(); path != nil {
+		return *path
+	}
+	return ""
+}
+
+// First reports whether nothing has been read yet.
+func (s *Scanner) First() bool { return s.first }
+
+// Source is the one at an absolute path, nil if there is none.
+func (s *Snapshot) Source(path string) *Source { return s.byPath[path] }
 
 // lostKustomization reports whether dir lost its kustomization less than the
 // settle time ago.
-func (s *scanner) lostKustomization(dir string) bool {
+func (s *Scanner) lostKustomization(dir string) bool {
 	for _, name := range konfig.RecognizedKustomizationFileNames() {
 		if known := s.files[filepath.Join(dir, name)]; known != nil && known.kustomization && s.justGone(known) {
 			return true
@@ -115,12 +184,12 @@ func (s *scanner) lostKustomization(dir string) bool {
 }
 
 // justGone notes that a path is missing, and reports whether that is new.
-func (s *scanner) justGone(known *file) bool {
+func (s *Scanner) justGone(known *file) bool {
 	now := s.now()
 	if known.lastGone.IsZero() {
 		known.lastGone = now
 	}
-	settled := known.lastGone.Add(settleTime)
+	settled := known.lastGone.Add(SettleTime)
 	if !now.Before(settled) {
 		return false
 	}
@@ -128,30 +197,30 @@ func (s *scanner) justGone(known *file) bool {
 	return true
 }
 
-func (s *scanner) retryAt(t time.Time) {
+func (s *Scanner) retryAt(t time.Time) {
 	if s.retry.IsZero() || t.Before(s.retry) {
 		s.retry = t
 	}
 }
 
-// scan lists the roots and reads what changed.
-func (s *scanner) scan() *scan {
+// Scan lists the roots and reads what changed.
+func (s *Scanner) Scan() *Snapshot {
 	s.retry = time.Time{}
 	t := s.lister.list(s.roots)
-	result := &scan{
+	result := &Snapshot{
 		byPath: make(map[string]*Source, len(t.files)),
-		faults: t.faults,
+		Faults: t.faults,
 		unread: t.unread,
 		roots:  s.roots,
-		saved:  map[string]bool{},
+		Saved:  map[string]bool{},
 		gone:   map[string]time.Time{},
 	}
 	add := func(f found, saved bool) {
 		source := s.files[f.path].source
-		result.sources = append(result.sources, source)
+		result.Sources = append(result.Sources, source)
 		result.byPath[f.path] = source
 		if saved {
-			result.saved[f.path] = true
+			result.Saved[f.path] = true
 		}
 	}
 	for _, f := range t.files {
@@ -186,7 +255,7 @@ func (s *scanner) scan() *scan {
 		if result.isUnread(path) {
 			// Its last good state stands while it cannot be seen.
 			if known.source != nil {
-				result.sources = append(result.sources, known.source)
+				result.Sources = append(result.Sources, known.source)
 				result.byPath[path] = known.source
 			}
 			continue
@@ -197,16 +266,18 @@ func (s *scanner) scan() *scan {
 		result.gone[path] = known.lastGone
 		known.source, known.docs, known.hasSum, known.info = nil, nil, false, nil
 	}
-	slices.SortFunc(result.sources, func(a, b *Source) int { return strings.Compare(a.Path, b.Path) })
-	s.findEmpty(result)
+	slices.SortFunc(result.Sources, func(a, b *Source) int { return strings.Compare(a.Path, b.Path) })
+	if !s.pruneEmpty {
+		s.findEmpty(result)
+	}
 	s.first = false
-	result.retry = s.retry
+	result.Retry = s.retry
 	return result
 }
 
 // used are the real paths of directories that a kustomization refers to, also
 // one that went a moment ago: what it used may go next.
-func (s *scanner) used(t *tree) map[string]bool {
+func (s *Scanner) used(t *tree) map[string]bool {
 	used := map[string]bool{}
 	there := map[string]bool{}
 	for _, f := range t.kustomizations {
@@ -226,16 +297,16 @@ func (s *scanner) used(t *tree) map[string]bool {
 	return used
 }
 
-// forget drops the memory of paths that no record names any more.
-func (s *scanner) forget(needed map[string]bool) {
+// Forget drops the memory of paths that no record names any more.
+func (s *Scanner) Forget(needed map[string]bool) {
 	for path, known := range s.files {
-		if !known.lastGone.IsZero() && !needed[path] && !s.now().Before(known.lastGone.Add(settleTime)) {
+		if !known.lastGone.IsZero() && !needed[path] && !s.now().Before(known.lastGone.Add(SettleTime)) {
 			delete(s.files, path)
 		}
 	}
 }
 
-func (s *scanner) known(path string) *file {
+func (s *Scanner) known(path string) *file {
 	known := s.files[path]
 	if known == nil {
 		known = &file{}
@@ -245,7 +316,7 @@ func (s *scanner) known(path string) *file {
 }
 
 // changedAt is the time of a change noticed now.
-func (s *scanner) changedAt(modified time.Time) time.Time {
+func (s *Scanner) changedAt(modified time.Time) time.Time {
 	now := s.now()
 	if s.first && modified.Before(now) {
 		return modified
@@ -255,11 +326,12 @@ func (s *scanner) changedAt(modified time.Time) time.Time {
 
 // readFile brings the source of f up to date and reports whether it was
 // written.
-func (s *scanner) readFile(f found) (saved bool) {
+func (s *Scanner) readFile(f found) (saved bool) {
 	known := s.known(f.path)
 	if known.source != nil && same(known.info, f.info) && known.readAt.Sub(known.info.ModTime()) > clockGrain {
 		return false
 	}
+	s.reading.Store(&f.shown)
 	readAt := s.now()
 	data, info, err := readLimited(f.path)
 	var faults []Fault
@@ -274,9 +346,9 @@ func (s *scanner) readFile(f found) (saved bool) {
 		return touched
 	}
 	known.sum, known.hasSum = sum, true
-	source := &Source{Path: f.path, Shown: f.shown, Changed: s.changedAt(info.ModTime())}
+	source := &Source{Path: f.path, Shown: f.shown, Changed: s.changedAt(info.ModTime()), sum: sum}
 	if err == nil {
-		source.Objects, faults, known.docs = parse(f.shown, data, known.docs)
+		source.Objects, faults, known.docs = Parse(f.shown, data, known.docs)
 	}
 	if len(faults) > 0 {
 		source.Faults = faults
@@ -325,7 +397,7 @@ func readLimited(path string) ([]byte, fs.FileInfo, error) {
 
 // readReferences keeps those of the last readable state of the kustomization
 // file.
-func (s *scanner) readReferences(f found) references {
+func (s *Scanner) readReferences(f found) references {
 	known := s.known(f.path)
 	known.kustomization, known.lastGone = true, time.Time{}
 	data, _, err := readLimited(f.path)
@@ -340,11 +412,12 @@ func (s *scanner) readReferences(f found) references {
 
 // buildKustomization brings the source of f up to date and reports whether
 // any of its inputs was written.
-func (s *scanner) buildKustomization(f found) (saved bool) {
+func (s *Scanner) buildKustomization(f found) (saved bool) {
 	known := s.known(f.path)
 	if known.source != nil && s.inputsUnchanged(known) {
 		return false
 	}
+	s.reading.Store(&f.shown)
 	readAt := s.now()
 	objects, inputs, err := build(f.path)
 	known.readAt = readAt
@@ -389,7 +462,7 @@ func (s *scanner) buildKustomization(f found) (saved bool) {
 	return true
 }
 
-func (s *scanner) inputsUnchanged(known *file) bool {
+func (s *Scanner) inputsUnchanged(known *file) bool {
 	for path, before := range known.inputs {
 		if before != nil && !before.IsDir() && known.readAt.Sub(before.ModTime()) <= clockGrain {
 			return false
@@ -417,39 +490,4 @@ func (s *scanner) inputsUnchanged(known *file) bool {
 func sameContent(a, b *Source) bool {
 	return slices.EqualFunc(a.Objects, b.Objects, func(x, y Object) bool { return x.Hash == y.Hash }) &&
 		slices.Equal(a.Faults, b.Faults)
-}
-
-// within reports whether path is dir, or lies below it.
-func within(path, dir string) bool {
-	return path == dir || dir == string(filepath.Separator) || strings.HasPrefix(path, dir+string(filepath.Separator))
-}
-
-// isUnread reports whether path lies where nothing is known at the moment.
-func (s *scan) isUnread(path string) bool {
-	return slices.ContainsFunc(s.unread, func(dir string) bool { return within(path, dir) })
-}
-
-// inRoots reports whether path belongs to a root of this run.
-func (s *scan) inRoots(path string) bool {
-	return slices.ContainsFunc(s.roots, func(r root) bool { return within(path, r.abs) })
-}
-
-// changed is when path came into its present state, which may be that it is
-// gone.
-func (s *scan) changed(path string) time.Time {
-	if source := s.byPath[path]; source != nil {
-		return source.Changed
-	}
-	if at, ok := s.gone[path]; ok {
-		return at
-	}
-	// Gone before this process began: its directory changed when it went.
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		if info, err := os.Stat(dir); err == nil {
-			return info.ModTime()
-		}
-		if dir == filepath.Dir(dir) {
-			return time.Time{}
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"bytes"
@@ -35,8 +35,8 @@ type Object struct {
 	Hash string
 }
 
-// key has the namespace as it is written; the planner knows the kind's scope.
-func (o Object) key() Key {
+// Key has the namespace as it is written; the planner knows the kind's scope.
+func (o Object) Key() Key {
 	gvk := o.Unstructured.GroupVersionKind()
 	return Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: o.Unstructured.GetNamespace(), Name: o.Unstructured.GetName()}
 }
@@ -48,20 +48,20 @@ type document struct {
 	faults  []Fault
 }
 
-// documents caches results by the hash of the document's text, so that
-// saving a file of a thousand documents parses the one that changed.
-type documents map[[sha256.Size]byte]document
+// Documents caches results by the hash of the document's text, so that
+// saving a file of a thousand Documents parses the one that changed.
+type Documents map[[sha256.Size]byte]document
 
-// parse reads the manifest data of the file path. Either objects or faults is
+// Parse reads the manifest data of the file path. Either objects or faults is
 // empty: a file counts as a whole. The returned cache serves the next call for
 // the same file.
-func parse(path string, data []byte, cache documents) (objects []Object, faults []Fault, next documents) {
+func Parse(path string, data []byte, cache Documents) (objects []Object, faults []Fault, next Documents) {
 	if fault, bad := notText(data); bad {
 		fault.File = path
 		return nil, []Fault{fault}, cache
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	next = documents{}
+	next = Documents{}
 	read, parts := parseYAML, splitYAML(data)
 	if strings.EqualFold(filepath.Ext(path), ".json") {
 		read, parts = parseJSON, []chunk{{line: 1, text: data}}
@@ -192,7 +192,7 @@ func parseYAML(text []byte) document {
 	}
 	var value any
 	if err := utiljson.Unmarshal(raw, &value); err != nil {
-		return document{faults: []Fault{{Line: first, Message: oneLine(err.Error())}}}
+		return document{faults: []Fault{{Line: first, Message: OneLine(err.Error())}}}
 	}
 	if value == nil {
 		return document{}
@@ -224,12 +224,12 @@ func parseJSON(text []byte) document {
 				line = 1 + bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n"))
 				err = errors.New("the JSON ends too early")
 			}
-			all.faults = append(all.faults, Fault{Line: line, Message: oneLine(err.Error())})
+			all.faults = append(all.faults, Fault{Line: line, Message: OneLine(err.Error())})
 			return all
 		}
 		var value any
 		if err := utiljson.Unmarshal(raw, &value); err != nil {
-			all.faults = append(all.faults, Fault{Line: line, Message: oneLine(err.Error())})
+			all.faults = append(all.faults, Fault{Line: line, Message: OneLine(err.Error())})
 			continue
 		}
 		doc := readValue(value, raw, 1)
@@ -397,7 +397,7 @@ var (
 // yamlFaults turns an error of the YAML library, which may list several
 // problems, into faults with lines between the first and the last of the text.
 func yamlFaults(err error, first, last int) []Fault {
-	text := oneLine(err.Error())
+	text := OneLine(err.Error())
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}

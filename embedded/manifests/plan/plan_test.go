@@ -1,6 +1,7 @@
-package manifests
+package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,47 +9,43 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // planKinds are those that the plans below know.
-func planKinds(gvk schema.GroupVersionKind) (kind, bool) {
+func planKinds(gvk schema.GroupVersionKind) (Kind, bool) {
 	switch gvk.Kind {
 	case "ConfigMap", "Pod", "ServiceAccount", "Server":
-		return kind{gvr: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), namespaced: true}, true
+		return Kind{GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Namespaced: true}, true
 	case "Namespace", "ClusterRole", "CustomResourceDefinition", "ValidatingWebhookConfiguration":
-		return kind{gvr: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")}, true
+		return Kind{GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")}, true
 	}
-	return kind{}, false
+	return Kind{}, false
 }
 
-func planSource(t *testing.T, path, content string) *Source {
-	t.Helper()
-	source := &Source{Path: "/" + path, Shown: path}
-	source.Objects, source.Faults, _ = parse(path, []byte(content), nil)
-	if len(source.Faults) > 0 {
-		source.broken = []byte(content)
-	}
-	return source
+func planSource(path, content string) *source.Source {
+	return source.New("/"+path, path, []byte(content))
 }
 
 // applied is the record of the object that content has.
 func applied(t *testing.T, path, content string) Record {
 	t.Helper()
-	o := planSource(t, path, content).Objects[0]
-	return Record{Key: o.key(), Version: "v1", File: "/" + path, Hash: o.Hash}
+	o := planSource(path, content).Objects[0]
+	return Record{Key: o.Key(), Version: "v1", File: "/" + path, Hash: o.Hash}
 }
 
 func TestPlan(t *testing.T) {
 	now := time.Unix(1000, 0)
 	long := now.Add(-time.Hour)
-	a := configMap("a")
-	crdKey := Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "routes.example.com"}
+	a := source.Key{Kind: "ConfigMap", Namespace: "ns", Name: "a"}
+	crdKey := source.Key{Group: CRDKind.Group, Kind: CRDKind.Kind, Name: "routes.example.com"}
 	route := "apiVersion: example.com/v1\nkind: Route\nmetadata: {name: r, namespace: ns}\n"
 	tests := []struct {
 		name    string
 		files   map[string]string
 		records []Record
-		edit    func(*state)
+		edit    func(*Input)
 		want    string
 		retry   time.Time
 		coming  int
@@ -84,9 +81,9 @@ func TestPlan(t *testing.T) {
 		{
 			name: "order of deletion",
 			records: []Record{
-				{Key: Key{Kind: "Namespace", Name: "x"}, File: "/a", Hash: "h"},
-				{Key: Key{Kind: "Pod", Namespace: "x", Name: "p"}, File: "/a", Hash: "h"},
-				{Key: Key{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration", Name: "w"}, File: "/a", Hash: "h"},
+				{Key: source.Key{Kind: "Namespace", Name: "x"}, File: "/a", Hash: "h"},
+				{Key: source.Key{Kind: "Pod", Namespace: "x", Name: "p"}, File: "/a", Hash: "h"},
+				{Key: source.Key{Group: "admissionregistration.k8s.io", Kind: "ValidatingWebhookConfiguration", Name: "w"}, File: "/a", Hash: "h"},
 			},
 			want: `0 to apply, 3 to prune, 0 unchanged, 0 failed
   prune    ValidatingWebhookConfiguration w  (/a)
@@ -137,8 +134,8 @@ func TestPlan(t *testing.T) {
 		{
 			name:    "gone a moment ago",
 			records: []Record{applied(t, "a", cm("a", "1"))},
-			edit: func(s *state) {
-				s.changed = func(string) time.Time { return now.Add(-time.Millisecond) }
+			edit: func(s *Input) {
+				s.Places["/a"] = source.Place{Changed: now.Add(-time.Millisecond)}
 			},
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed
   keep     ConfigMap ns/a  (/a: its file changed less than a second ago)
@@ -167,9 +164,19 @@ func TestPlan(t *testing.T) {
 		{
 			name:    "its directory is not seen",
 			records: []Record{applied(t, "a", cm("a", "1"))},
-			edit:    func(s *state) { s.held = func(string) string { return "its file cannot be seen now" } },
+			edit:    func(s *Input) { s.Places["/a"] = source.Place{Held: "its file cannot be seen now"} },
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed
   keep     ConfigMap ns/a  (/a: its file cannot be seen now)
+`,
+		},
+		{
+			name:    "its directory has no objects any more (F3)",
+			records: []Record{applied(t, "a", cm("a", "1")), applied(t, "a", cm("b", "1"))},
+			edit:    func(s *Input) { s.Places["/a"] = source.Place{Empty: "dir", Changed: long} },
+			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed
+  keep     ConfigMap ns/a  (/a: dir has no objects any more)
+  keep     ConfigMap ns/b  (/a: dir has no objects any more)
+  warning  dir: no objects are left here, and the 2 that came from here stay as they are: put the files back, or start again with --prune-empty to delete what they had
 `,
 		},
 		{
@@ -180,12 +187,12 @@ func TestPlan(t *testing.T) {
 		{
 			name: "undeletable, and kept by others",
 			records: []Record{
-				{Key: Key{Kind: "Namespace", Name: "default"}, File: "/a", Hash: "h"},
-				{Key: Key{Kind: "Namespace", Name: "linkerd"}, File: "/a", Hash: "h"},
+				{Key: source.Key{Kind: "Namespace", Name: "default"}, File: "/a", Hash: "h"},
+				{Key: source.Key{Kind: "Namespace", Name: "linkerd"}, File: "/a", Hash: "h"},
 			},
-			edit: func(s *state) {
+			edit: func(s *Input) {
 				u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
-				s.base = map[Key]Base{{Kind: "Namespace", Name: "linkerd"}: {u, "x"}}
+				s.Base = map[source.Key]Base{{Kind: "Namespace", Name: "linkerd"}: {u, "x"}}
 			},
 			want: `0 to apply, 2 to prune, 0 unchanged, 0 failed
   release  Namespace default  (/a)
@@ -205,28 +212,16 @@ func TestPlan(t *testing.T) {
 			name:  "kind unknown now: its record is not pruned",
 			files: map[string]string{"a": strings.ReplaceAll(route, ", namespace: ns", "")},
 			records: []Record{
-				{Key: Key{Group: "example.com", Kind: "Route", Namespace: "default", Name: "r"}, File: "/a", Hash: "h"},
+				{Key: source.Key{Group: "example.com", Kind: "Route", Namespace: "default", Name: "r"}, File: "/a", Hash: "h"},
 			},
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed, 1 waiting
   waiting  a:1: Route.example.com r: no such kind
 `,
 		},
 		{
-			name:  "the CRD of the kind is being deleted",
-			files: map[string]string{"a": "apiVersion: policy.linkerd.io/v1\nkind: Server\nmetadata: {name: s, namespace: ns}\n"},
-			edit: func(s *state) {
-				s.leaving = func(k Key) bool {
-					return k == Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: "servers.policy.linkerd.io"}
-				}
-			},
-			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed, 1 waiting
-  waiting  a:1: Server.policy.linkerd.io ns/s: no such kind
-`,
-		},
-		{
 			name:  "its namespace is being deleted",
 			files: map[string]string{"a": cm("a", "1")},
-			edit:  func(s *state) { s.leaving = func(k Key) bool { return k == Key{Kind: "Namespace", Name: "ns"} } },
+			edit:  func(s *Input) { s.Leaving = map[source.Key]bool{{Kind: "Namespace", Name: "ns"}: true} },
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed, 1 waiting
   waiting  a:1: ConfigMap ns/a: namespace "ns" is being deleted; the object is applied when it exists again
 `,
@@ -234,10 +229,10 @@ func TestPlan(t *testing.T) {
 		{
 			name:  "failed a moment ago, and moved down in its file since",
 			files: map[string]string{"a": "# comment\n" + cm("a", "1")},
-			edit: func(s *state) {
-				s.failures = map[Key]failure{a: {
-					hash: s.sources[0].Objects[0].Hash, line: 1, next: now.Add(time.Second), transient: true,
-					fault: Fault{File: "a", Line: 7, Object: a.String(), Message: "no"},
+			edit: func(s *Input) {
+				s.Failures = map[source.Key]Failure{a: {
+					Hash: s.Sources[0].Objects[0].Hash, Line: 1, Next: now.Add(time.Second), Transient: true,
+					Fault: source.Fault{File: "a", Line: 7, Object: a.String(), Message: "no"},
 				}}
 			},
 			want: `0 to apply, 0 to prune, 0 unchanged, 1 failed
@@ -249,8 +244,8 @@ func TestPlan(t *testing.T) {
 		{
 			name:  "failed, but its time has come",
 			files: map[string]string{"a": cm("a", "1")},
-			edit: func(s *state) {
-				s.failures = map[Key]failure{a: {hash: s.sources[0].Objects[0].Hash, next: now}}
+			edit: func(s *Input) {
+				s.Failures = map[source.Key]Failure{a: {Hash: s.Sources[0].Objects[0].Hash, Next: now}}
 			},
 			want: `1 to apply, 0 to prune, 0 unchanged, 0 failed
   apply    ConfigMap ns/a  (a:1)
@@ -259,8 +254,8 @@ func TestPlan(t *testing.T) {
 		{
 			name:  "failed, but changed since",
 			files: map[string]string{"a": cm("a", "1")},
-			edit: func(s *state) {
-				s.failures = map[Key]failure{a: {hash: "other", next: now.Add(time.Hour)}}
+			edit: func(s *Input) {
+				s.Failures = map[source.Key]Failure{a: {Hash: "other", Next: now.Add(time.Hour)}}
 			},
 			want: `1 to apply, 0 to prune, 0 unchanged, 0 failed
   apply    ConfigMap ns/a  (a:1)
@@ -272,8 +267,8 @@ func TestPlan(t *testing.T) {
 			records: []Record{
 				{Key: crdKey, File: "/a", Hash: "h"},
 			},
-			edit: func(s *state) {
-				s.failures = map[Key]failure{crdKey: {next: now.Add(time.Second), fault: Fault{Message: "prune: no"}}}
+			edit: func(s *Input) {
+				s.Failures = map[source.Key]Failure{crdKey: {Next: now.Add(time.Second), Fault: source.Fault{Message: "prune: no"}}}
 			},
 			want:  "0 to apply, 0 to prune, 0 unchanged, 1 failed\n  failed   prune: no\n",
 			retry: now.Add(time.Second),
@@ -281,36 +276,41 @@ func TestPlan(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := state{
-				now: now, records: map[Key]Record{}, kind: planKinds,
-				unknown: func(schema.GroupVersionKind) string { return "no such kind" },
-				foreign: func(path string) bool { return path == "/foreign" },
-				held:    func(string) string { return "" },
-				changed: func(string) time.Time { return long },
-				empty:   func(string) string { return "" },
-				leaving: func(Key) bool { return false },
-				check:   func(*unstructured.Unstructured) []Problem { return nil },
+			s := Input{
+				Now: now, Records: map[source.Key]Record{}, Kinds: map[schema.GroupVersionKind]Kind{},
+				Unknown: map[schema.GroupVersionKind]string{},
+				Places:  map[string]source.Place{"/a": {Changed: long}, "/foreign": {Foreign: true}},
 			}
 			for _, path := range []string{"a", "b", "c", "r"} {
 				if content, ok := test.files[path]; ok {
-					s.sources = append(s.sources, planSource(t, path, content))
+					s.Sources = append(s.Sources, planSource(path, content))
 				}
 			}
 			for _, r := range test.records {
-				s.records[r.Key] = r
+				s.Records[r.Key] = r
+			}
+			for _, src := range s.Sources {
+				for _, o := range src.Objects {
+					gvk := o.Unstructured.GroupVersionKind()
+					if served, ok := planKinds(gvk); ok {
+						s.Kinds[gvk] = served
+					} else {
+						s.Unknown[gvk] = "no such kind"
+					}
+				}
 			}
 			if test.edit != nil {
 				test.edit(&s)
 			}
-			plan := makePlan(s)
+			plan := Make(s)
 			if diff := cmp.Diff(test.want, plan.String()); diff != "" {
 				t.Error(diff)
 			}
-			if !plan.retry.Equal(test.retry) {
-				t.Errorf("retry at %v, want %v", plan.retry, test.retry)
+			if !plan.Retry.Equal(test.retry) {
+				t.Errorf("retry at %v, want %v", plan.Retry, test.retry)
 			}
-			if plan.coming != test.coming {
-				t.Errorf("%d are coming, want %d", plan.coming, test.coming)
+			if plan.Coming != test.coming {
+				t.Errorf("%d are coming, want %d", plan.Coming, test.coming)
 			}
 		})
 	}
@@ -318,31 +318,62 @@ func TestPlan(t *testing.T) {
 
 func TestPlanMoves(t *testing.T) {
 	record := applied(t, "a", cm("a", "1"))
-	plan := makePlan(state{
-		sources: []*Source{planSource(t, "b", cm("a", "1"))},
-		records: map[Key]Record{record.Key: record}, kind: planKinds, leaving: func(Key) bool { return false },
+	plan := Make(Input{
+		Sources: []*source.Source{planSource("b", cm("a", "1"))}, Records: map[source.Key]Record{record.Key: record},
+		Kinds: map[schema.GroupVersionKind]Kind{{Version: "v1", Kind: "ConfigMap"}: {Namespaced: true}},
 	})
 	want := record
 	want.File = "/b"
-	if diff := cmp.Diff([]Record{want}, plan.moved); diff != "" {
+	if diff := cmp.Diff([]Record{want}, plan.Moved); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestKeyString(t *testing.T) {
 	tests := []struct {
-		key  Key
+		key  source.Key
 		want string
 	}{
-		{Key{Kind: "Service", Namespace: "ns", Name: "a"}, "Service ns/a"},
-		{Key{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "a"}, "ClusterRole a"},
-		{Key{Group: "apps", Kind: "Deployment", Namespace: "ns", Name: "a"}, "Deployment ns/a"},
-		{Key{Group: "policy.linkerd.io", Kind: "HTTPRoute", Namespace: "ns", Name: "a"}, "HTTPRoute.policy.linkerd.io ns/a"},
-		{Key{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute", Namespace: "ns", Name: "a"}, "HTTPRoute.gateway.networking.k8s.io ns/a"},
+		{source.Key{Kind: "Service", Namespace: "ns", Name: "a"}, "Service ns/a"},
+		{source.Key{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "a"}, "ClusterRole a"},
+		{source.Key{Group: "apps", Kind: "Deployment", Namespace: "ns", Name: "a"}, "Deployment ns/a"},
+		{source.Key{Group: "policy.linkerd.io", Kind: "HTTPRoute", Namespace: "ns", Name: "a"}, "HTTPRoute.policy.linkerd.io ns/a"},
+		{source.Key{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute", Namespace: "ns", Name: "a"}, "HTTPRoute.gateway.networking.k8s.io ns/a"},
 	}
 	for _, test := range tests {
 		if got := test.key.String(); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+func cm(name, v string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: ns\ndata:\n  v: %q\n", name, v)
+}
+
+func docs(parts ...string) string { return strings.Join(parts, "---\n") }
+
+// crd is a definition with as much as a plan reads of it.
+func crd(group, kind, plural string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %s.%s}
+spec: {group: %s, names: {kind: %s, plural: %s}, scope: Namespaced, versions: [{name: v1}]}
+`, plural, group, group, kind, plural)
+}
+
+// BenchmarkPlan is that of a thousand objects of which none has changed.
+func BenchmarkPlan(b *testing.B) {
+	in := Input{Records: map[source.Key]Record{}, Kinds: map[schema.GroupVersionKind]Kind{{Version: "v1", Kind: "ConfigMap"}: {Namespaced: true}}}
+	for i := range 1000 {
+		src := planSource(fmt.Sprint(i), cm(fmt.Sprint("c", i), "1"))
+		key := src.Objects[0].Key()
+		in.Sources = append(in.Sources, src)
+		in.Records[key] = Record{Key: key, File: src.Path, Hash: src.Objects[0].Hash}
+	}
+	for b.Loop() {
+		if plan := Make(in); plan.Unchanged != 1000 {
+			b.Fatal(plan)
 		}
 	}
 }

@@ -1,10 +1,9 @@
-package manifests
+package source
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,37 +68,38 @@ func TestScannerReads(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.yaml")
 	now := time.Now()
-	s := newScanner([]root{{shown: "m", abs: dir}}, nil, func(string, string) {}, func() time.Time { return now })
+	s, err := NewScanner(Config{Dirs: []string{dir}, Watch: func(string, string) {}, Now: func() time.Time { return now }})
+	must(t, err)
 	must(t, os.WriteFile(path, []byte(cm("a", "1")), 0o644))
 	stamp := now.Add(-time.Hour)
 	must(t, os.Chtimes(path, stamp, stamp))
-	first := s.scan()
+	first := s.Scan()
 	source := first.byPath[path]
 	if !source.Changed.Equal(stamp) {
 		t.Errorf("changed %v, want the time of modification %v", source.Changed, stamp)
 	}
-	if again := s.scan(); again.byPath[path] != source || len(again.saved) > 0 {
+	if again := s.Scan(); again.byPath[path] != source || len(again.Saved) > 0 {
 		t.Error("an unchanged file was read again")
 	}
 	now = now.Add(time.Second)
 	must(t, os.Chtimes(path, now, now))
-	if again := s.scan(); again.byPath[path] != source || !again.saved[path] {
+	if again := s.Scan(); again.byPath[path] != source || !again.Saved[path] {
 		t.Error("a touched file is to be saved, and the same")
 	}
 	// Same size, same time: within the clock's grain it is read again.
 	must(t, os.WriteFile(path, []byte(cm("a", "2")), 0o644))
 	must(t, os.Chtimes(path, now, now))
-	if again := s.scan(); again.byPath[path] == source || !again.byPath[path].Changed.Equal(now) {
+	if again := s.Scan(); again.byPath[path] == source || !again.byPath[path].Changed.Equal(now) {
 		t.Error("a write within the grain of the clock was missed")
 	}
 	must(t, os.Remove(path))
 	now = now.Add(time.Minute)
-	if gone := s.scan(); gone.byPath[path] != nil || !gone.changed(path).Equal(now) {
+	if gone := s.Scan(); gone.byPath[path] != nil || !gone.changed(path).Equal(now) {
 		t.Error("the file is not gone")
 	}
-	s.forget(nil)
+	s.Forget(nil)
 	now = now.Add(time.Minute)
-	s.forget(nil)
+	s.Forget(nil)
 	if len(s.files) > 0 {
 		t.Error("a gone file is remembered for ever")
 	}
@@ -109,45 +109,16 @@ func TestChangedBeforeStart(t *testing.T) {
 	dir := t.TempDir()
 	stamp := time.Now().Add(-time.Hour).Truncate(time.Second)
 	must(t, os.Chtimes(dir, stamp, stamp))
-	s := newScanner([]root{{shown: "m", abs: dir}}, nil, func(string, string) {}, time.Now)
-	if got := s.scan().changed(filepath.Join(dir, "gone", "a.yaml")); !got.Equal(stamp) {
+	s, err := NewScanner(Config{Dirs: []string{dir}, Watch: func(string, string) {}, Now: time.Now})
+	must(t, err)
+	if got := s.Scan().changed(filepath.Join(dir, "gone", "a.yaml")); !got.Equal(stamp) {
 		t.Errorf("changed %v, want that of the nearest directory %v", got, stamp)
-	}
-}
-
-func TestInventory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	inv, replaced, err := loadInventory(dir, true, "c1")
-	must(t, err)
-	if replaced {
-		t.Error("replaced")
-	}
-	r := Record{Key: Key{Group: "g", Kind: "K", Namespace: "ns", Name: "n"}, Version: "v1", File: "/a", Hash: "h", Fields: "f", HasStatus: true}
-	inv.put(r)
-	inv.put(Record{Key: Key{Kind: "L", Name: "n"}})
-	inv.drop(Key{Kind: "L", Name: "n"})
-	must(t, inv.save())
-	entries, err := os.ReadDir(dir)
-	must(t, err)
-	if len(entries) != 1 {
-		t.Errorf("left behind: %v", entries)
-	}
-	again, _, err := loadInventory(dir, true, "c1")
-	must(t, err)
-	if diff := cmp.Diff(map[Key]Record{r.Key: r}, again.records); diff != "" {
-		t.Error(diff)
-	}
-	if other, replaced, err := loadInventory(dir, true, "c2"); err != nil || !replaced || len(other.records) > 0 {
-		t.Errorf("another cluster: %v %v %v", other, replaced, err)
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "inventory.json"), []byte(`{"format": 9}`), 0o600))
-	if _, _, err := loadInventory(dir, true, "c1"); err == nil || !strings.Contains(err.Error(), "has format 9, this program knows 1") {
-		t.Errorf("error is %v", err)
 	}
 }
 
 // BenchmarkScan is the part of a save's latency that grows with the directory.
 func BenchmarkScan(b *testing.B) {
+	t := b
 	dir := b.TempDir()
 	stamp := time.Now().Add(-time.Hour)
 	for i := range 1000 {
@@ -155,43 +126,29 @@ func BenchmarkScan(b *testing.B) {
 		must(b, os.WriteFile(path, []byte(cm(fmt.Sprint("c", i), "1")), 0o644))
 		must(b, os.Chtimes(path, stamp, stamp))
 	}
-	s := newScanner([]root{{shown: "m", abs: dir}}, nil, func(string, string) {}, time.Now)
-	s.scan()
+	s, err := NewScanner(Config{Dirs: []string{dir}, Watch: func(string, string) {}, Now: time.Now})
+	must(t, err)
+	s.Scan()
 	b.Run("files", func(b *testing.B) {
 		for b.Loop() {
-			s.scan()
-		}
-	})
-	sc := s.scan()
-	records := map[Key]Record{}
-	for _, source := range sc.sources {
-		for _, o := range source.Objects {
-			records[o.key()] = Record{Key: o.key(), File: source.Path, Hash: o.Hash}
-		}
-	}
-	b.Run("plan", func(b *testing.B) {
-		for b.Loop() {
-			plan := makePlan(state{sources: sc.sources, records: records, kind: planKinds})
-			if plan.Unchanged != 1000 {
-				b.Fatal(plan)
-			}
+			s.Scan()
 		}
 	})
 }
 
-// BenchmarkParse is a file of a thousand documents of which one changes.
+// BenchmarkParse is a file of a thousand Documents of which one changes.
 func BenchmarkParse(b *testing.B) {
 	var parts []string
 	for i := range 1000 {
 		parts = append(parts, cm(fmt.Sprint("c", i), "1"))
 	}
-	_, _, cache := parse("x.yaml", []byte(docs(parts...)), nil)
+	_, _, cache := Parse("x.yaml", []byte(docs(parts...)), nil)
 	n := 0
 	for b.Loop() {
 		n++
 		parts[500] = cm("c500", fmt.Sprint(n))
 		var faults []Fault
-		if _, faults, cache = parse("x.yaml", []byte(docs(parts...)), cache); len(faults) > 0 {
+		if _, faults, cache = Parse("x.yaml", []byte(docs(parts...)), cache); len(faults) > 0 {
 			b.Fatal(faults)
 		}
 	}

@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -31,9 +32,15 @@ type tree struct {
 	files          []found
 	kustomizations []found
 	faults         []Fault
+	// inside are the real paths of the roots, and entries counts what was listed.
+	inside  []string
+	entries int
 	// unread are absolute paths below which nothing is known at the moment.
 	unread []string
 }
+
+// maxEntries is how many files and directories are listed at most.
+const maxEntries = 100_000
 
 // lister walks directories. Its zero value lists all that is a manifest.
 type lister struct {
@@ -48,12 +55,19 @@ type lister struct {
 	// looked into then: while an editor replaces the file, or the directory is
 	// being removed, its other files are still not manifests.
 	lost func(dir string) bool
+	// reading, if not nil, gets each directory before it is read.
+	reading *atomic.Pointer[string]
 }
 
 // list walks roots.
 func (l *lister) list(roots []root) *tree {
 	t := &tree{}
 	seen := map[string]bool{}
+	for _, r := range roots {
+		if real, err := filepath.EvalSymlinks(r.abs); err == nil {
+			t.inside = append(t.inside, real)
+		}
+	}
 	for _, r := range roots {
 		l.watch(filepath.Dir(r.abs), filepath.Base(r.abs))
 		real, err := filepath.EvalSymlinks(r.abs)
@@ -86,6 +100,9 @@ func (l *lister) dir(t *tree, path, shown, real string, above []string, seen map
 	}
 	seen[real] = true
 	l.watch(path, "")
+	if l.reading != nil {
+		l.reading.Store(&shown)
+	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -106,6 +123,11 @@ func (l *lister) dir(t *tree, path, shown, real string, above []string, seen map
 	}
 	if l.lost != nil && l.lost(path) {
 		t.unread = append(t.unread, path)
+		return
+	}
+	if t.entries += len(entries); t.entries > maxEntries {
+		t.unread = append(t.unread, path)
+		t.faults = append(t.faults, Fault{File: shown, Message: fmt.Sprintf("the directories have more than %d files, and this one is left out: leave out what is no manifest, see .linkerdliteignore", maxEntries)})
 		return
 	}
 	above = append(slices.Clip(above), real)
@@ -146,6 +168,11 @@ func (l *lister) entry(t *tree, e fs.DirEntry, path, shown, real string, above [
 	case info.IsDir():
 		if slices.Contains(above, real) {
 			t.faults = append(t.faults, Fault{File: shown, Message: fmt.Sprintf("symlink loop: it leads back to %s, not followed", real)})
+			return
+		}
+		if link && !slices.ContainsFunc(t.inside, func(dir string) bool { return within(real, dir) }) {
+			t.unread = append(t.unread, path)
+			t.faults = append(t.faults, Fault{File: shown, Message: fmt.Sprintf("it leads out of the directory, to %s, and is not followed: name that directory too if it is wanted", real)})
 			return
 		}
 		l.dir(t, path, shown, real, above, seen)

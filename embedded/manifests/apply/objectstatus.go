@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"encoding/json"

@@ -1,10 +1,11 @@
-package manifests
+package apply
 
 import (
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // TestSaysSomething is B78: only a status with content makes a manifest its author.
@@ -35,40 +36,12 @@ func TestSaysSomething(t *testing.T) {
 		{service, "{loadBalancer: {ingress: [{ip: 192.0.2.1}]}}", true},
 	}
 	for _, test := range tests {
-		objects, faults, _ := parse("x.yaml", []byte("apiVersion: v1\nkind: "+test.kind.Kind+"\nmetadata: {name: a}\nstatus: "+test.status+"\n"), nil)
+		objects, faults, _ := source.Parse("c.yaml", []byte("apiVersion: v1\nkind: "+test.kind.Kind+"\nmetadata: {name: a}\nstatus: "+test.status+"\n"), nil)
 		if len(faults) > 0 {
 			t.Fatal(faults)
 		}
 		if got := saysSomething(test.kind, objects[0].Unstructured.Object["status"]); got != test.want {
 			t.Errorf("%s %s: got %v", test.kind.Kind, test.status, got)
 		}
-	}
-}
-
-// TestEmptyStatus is B78: such a manifest applies no status, leaves the Pod to the kubelet, and
-// gives no notice; also within a List.
-func TestEmptyStatus(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.edit = func(cfg *Config) {
-		cfg.StatusOwners = map[schema.GroupKind]string{{Group: "apps", Kind: "Deployment"}: "its controller"}
-	}
-	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns}\nspec: {}\nstatus: {}\n"
-	b.write("p.yaml", pod)
-	b.write("l.yaml", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: q, namespace: ns}, status: {phase: Pending}}\n")
-	b.write("d.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: ns}\nstatus: {}\n")
-	b.start()
-	b.inSync()
-	if got := b.api.requests("STATUS"); len(got) > 0 {
-		t.Errorf("sent %v", got)
-	}
-	for _, name := range []string{"p", "q"} {
-		metadata := b.api.get(Key{Kind: "Pod", Namespace: "ns", Name: name})["metadata"].(map[string]any)
-		if metadata["annotations"] != nil {
-			t.Errorf("Pod %s has annotations %v", name, metadata["annotations"])
-		}
-	}
-	if strings.Contains(b.out.String(), "is left out") {
-		t.Errorf("printed %s", b.out)
 	}
 }

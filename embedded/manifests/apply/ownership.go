@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 )
 
 type jsonOperation struct {
@@ -24,26 +26,26 @@ type jsonOperation struct {
 // fields of it. A version whose schema lacks a field that the object has by now, be it
 // by a default, makes that fail: the object could never be applied in a newer version. Its
 // fields have the same names in all versions then, so their owners get the new one.
-func (x *executor) applyPatch(ctx context.Context, step Step, body map[string]any, sub ...string) (*metav1.PartialObjectMetadata, error) {
-	meta, err := x.patch(ctx, step, body, sub...)
+func (c *Cluster) applyPatch(ctx context.Context, step plan.Step, body map[string]any, sub ...string) (*metav1.PartialObjectMetadata, error) {
+	meta, err := c.patch(ctx, step, body, sub...)
 	if err == nil || !unreadableInOwnersVersion(err) {
 		return meta, err
 	}
-	live, getErr := x.resource(step.kind, step.Object.Namespace).Get(ctx, step.Object.Name, metav1.GetOptions{})
+	live, getErr := c.resource(step.Kind, step.Object.Namespace).Get(ctx, step.Object.Name, metav1.GetOptions{})
 	if getErr != nil {
 		return nil, err
 	}
-	owners, moved, moveErr := inVersion(live.ManagedFields, step.kind.gvr.GroupVersion())
+	owners, moved, moveErr := inVersion(live.ManagedFields, step.Kind.GVR.GroupVersion())
 	if moveErr != nil || !moved {
 		return nil, err
 	}
-	if x.dryRun {
+	if c.dryRun {
 		return live, nil // the owners cannot be changed only for the trial
 	}
-	if err := x.setOwners(ctx, step, live, owners); err != nil {
-		return nil, fmt.Errorf("move the owners of fields to version %s: %w", step.gvk.Version, err)
+	if err := c.setOwners(ctx, step, live, owners); err != nil {
+		return nil, fmt.Errorf("move the owners of fields to version %s: %w", step.GVK.Version, err)
 	}
-	return x.patch(ctx, step, body, sub...)
+	return c.patch(ctx, step, body, sub...)
 }
 
 // unreadableInOwnersVersion reports that the stored object, not the one that is
@@ -101,7 +103,7 @@ func unite(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
 }
 
 // setOwners replaces the owners of an object's fields, unless it has changed since live.
-func (x *executor) setOwners(ctx context.Context, step Step, live *metav1.PartialObjectMetadata, owners []metav1.ManagedFieldsEntry) error {
+func (c *Cluster) setOwners(ctx context.Context, step plan.Step, live *metav1.PartialObjectMetadata, owners []metav1.ManagedFieldsEntry) error {
 	data, err := json.Marshal([]jsonOperation{
 		{"replace", "/metadata/managedFields", owners},
 		{"replace", "/metadata/resourceVersion", live.ResourceVersion},
@@ -109,7 +111,7 @@ func (x *executor) setOwners(ctx context.Context, step Step, live *metav1.Partia
 	if err != nil {
 		return fmt.Errorf("encode as JSON: %w", err)
 	}
-	_, err = x.resource(step.kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.JSONPatchType, data,
+	_, err = c.resource(step.Kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.JSONPatchType, data,
 		metav1.PatchOptions{FieldManager: FieldManager})
 	return err
 }

@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"cmp"
@@ -22,7 +22,7 @@ func (k Key) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Gro
 // their group, as the same kind exists in several.
 func (k Key) String() string {
 	var b strings.Builder
-	b.WriteString(kindName(k.GroupKind()))
+	b.WriteString(KindName(k.GroupKind()))
 	b.WriteByte(' ')
 	if k.Namespace != "" {
 		b.WriteString(k.Namespace)
@@ -32,7 +32,8 @@ func (k Key) String() string {
 	return b.String()
 }
 
-func kindName(gk schema.GroupKind) string {
+// KindName is the kind, with the group unless it is Kubernetes' own.
+func KindName(gk schema.GroupKind) string {
 	own := !strings.Contains(gk.Group, ".") ||
 		strings.HasSuffix(gk.Group, ".k8s.io") && gk.Group != "gateway.networking.k8s.io"
 	if own {
@@ -41,7 +42,8 @@ func kindName(gk schema.GroupKind) string {
 	return gk.Kind + "." + gk.Group
 }
 
-func compareKeys(a, b Key) int {
+// CompareKeys orders keys.
+func CompareKeys(a, b Key) int {
 	return cmp.Or(
 		cmp.Compare(a.Group, b.Group),
 		cmp.Compare(a.Kind, b.Kind),

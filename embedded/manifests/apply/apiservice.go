@@ -1,4 +1,4 @@
-package manifests
+package apply
 
 import (
 	"context"
@@ -11,13 +11,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
 
 // apiService is as much as matters here of the object that says who serves a group
 // and version.
 type apiService struct {
 	metav1.ObjectMeta `json:"metadata"`
-	Status            struct {
+	Spec              struct {
+		Service *struct{} `json:"service"`
+	} `json:"spec"`
+	Status struct {
 		Conditions []metav1.Condition `json:"conditions"`
 	} `json:"status"`
 }
@@ -35,7 +41,7 @@ func (a apiService) unavailable() string {
 }
 
 // read gets one object of the API server whole.
-func (k *kinds) read(ctx context.Context, path string, into any) error {
+func (k *Kinds) read(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, discoveryWithin)
 	defer cancel()
 	data, err := k.client.RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
@@ -46,7 +52,7 @@ func (k *kinds) read(ctx context.Context, path string, into any) error {
 }
 
 // down says that the server behind a group version does not answer, or is empty.
-func (k *kinds) down(ctx context.Context, gv schema.GroupVersion) string {
+func (k *Kinds) Down(ctx context.Context, gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return ""
 	}
@@ -57,9 +63,16 @@ func (k *kinds) down(ctx context.Context, gv schema.GroupVersion) string {
 	return service.unavailable()
 }
 
+// elsewhere reports whether a group version is served by another server than the API server.
+func (k *Kinds) elsewhere(ctx context.Context, gv schema.GroupVersion) bool {
+	var service apiService
+	err := k.read(ctx, apiServices+"/"+gv.Version+"."+gv.Group, &service)
+	return err == nil && service.Spec.Service != nil
+}
+
 // namespaceHolder is what the namespace controller says about a namespace that is
 // being deleted, with the APIServices that it cannot ask.
-func (k *kinds) namespaceHolder(ctx context.Context, name string) string {
+func (k *Kinds) namespaceHolder(ctx context.Context, name string) string {
 	var namespace struct {
 		Status struct {
 			Conditions []metav1.Condition `json:"conditions"`
@@ -87,7 +100,7 @@ func (k *kinds) namespaceHolder(ctx context.Context, name string) string {
 }
 
 // unavailable lists the APIServices that do not answer.
-func (k *kinds) unavailable(ctx context.Context) []string {
+func (k *Kinds) unavailable(ctx context.Context) []string {
 	var list struct {
 		Items []apiService `json:"items"`
 	}
@@ -102,6 +115,33 @@ func (k *kinds) unavailable(ctx context.Context) []string {
 	}
 	slices.Sort(missing)
 	return missing
+}
+
+// Holder says what keeps a deleted object, as far as the API server tells.
+func (c *Cluster) Holder(ctx context.Context, key source.Key, version string) (why string, gone bool, err error) {
+	served, ok, err := c.Kinds.anyVersion(ctx, key.GroupKind().WithVersion(version))
+	switch {
+	case isAnswer(err):
+		return err.Error(), false, nil
+	case err != nil || !ok:
+		return "", true, err
+	}
+	meta, err := c.resource(served, key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", true, nil
+	case isAnswer(err):
+		return err.Error(), false, nil
+	case err != nil:
+		return "", false, err
+	case meta.DeletionTimestamp == nil:
+		return "", true, nil // another one of this name
+	case key.GroupKind() == plan.NamespaceKind:
+		return c.Kinds.namespaceHolder(ctx, key.Name), false, nil
+	case len(meta.Finalizers) > 0:
+		return "its finalizers have not been removed: " + strings.Join(meta.Finalizers, ", "), false, nil
+	}
+	return "", false, nil
 }
 
 // isAnswer reports that err is what a server said, so that there is one.

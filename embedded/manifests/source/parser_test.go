@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 func summary(objects []Object, faults []Fault) []string {
 	lines := []string{}
 	for _, o := range objects {
-		lines = append(lines, fmt.Sprintf("%d %s", o.Line, o.key()))
+		lines = append(lines, fmt.Sprintf("%d %s", o.Line, o.Key()))
 	}
 	for _, f := range faults {
 		lines = append(lines, f.Error())
@@ -27,14 +27,14 @@ func TestParse(t *testing.T) {
 		want                []string
 	}{
 		{"one", "", a, []string{"1 ConfigMap a"}},
-		{"several documents", "", a + "---\n" + b, []string{"1 ConfigMap a", "5 ConfigMap b"}},
+		{"several Documents", "", a + "---\n" + b, []string{"1 ConfigMap a", "5 ConfigMap b"}},
 		{"markers with comments, spaces and carriage returns", "", "--- # first\r\n# more\n" + a + "---  \n\n" + b + "...\n", []string{"3 ConfigMap a", "8 ConfigMap b"}},
 		{"a document on the line of its marker", "", "--- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", []string{"1 ConfigMap a"}},
 		{"a marker inside a block is text", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", []string{"1 ConfigMap a"}},
 		{"directive", "", "%YAML 1.1\n---\n" + a, []string{"3 ConfigMap a"}},
 		{"byte order mark", "", "\ufeff" + a, []string{"1 ConfigMap a"}},
 		{"nothing", "", "", []string{}},
-		{"comments, empty documents, null", "", "# a\n---\n---\n# b\n---\nnull\n", []string{}},
+		{"comments, empty Documents, null", "", "# a\n---\n---\n# b\n---\nnull\n", []string{}},
 		{"anchors", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: &n a, namespace: *n}\n", []string{"1 ConfigMap a/a"}},
 		{"list", "", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n", []string{"4 ConfigMap a", "7 Secret b"}},
 		{"typed list whose items do not say what they are", "", "apiVersion: v1\nkind: ServiceList\nitems:\n- metadata: {name: a}\n", []string{"4 Service a"}},
@@ -73,11 +73,11 @@ func TestParse(t *testing.T) {
 			if file == "" {
 				file = "x.yaml"
 			}
-			objects, faults, cache := parse(file, []byte(test.content), nil)
+			objects, faults, cache := Parse(file, []byte(test.content), nil)
 			if diff := cmp.Diff(test.want, summary(objects, faults)); diff != "" {
 				t.Error(diff)
 			}
-			again, faults, _ := parse(file, []byte(test.content), cache)
+			again, faults, _ := Parse(file, []byte(test.content), cache)
 			if diff := cmp.Diff(test.want, summary(again, faults)); diff != "" {
 				t.Errorf("from the cache: %s", diff)
 			}
@@ -89,8 +89,8 @@ func TestParse(t *testing.T) {
 func TestParseDrops(t *testing.T) {
 	plain := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	exported := "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, resourceVersion: '1', uid: u, creationTimestamp: null, generation: 1, managedFields: []}\n"
-	x, _, _ := parse("x.yaml", []byte(plain), nil)
-	y, _, _ := parse("y.yaml", []byte(exported), nil)
+	x, _, _ := Parse("x.yaml", []byte(plain), nil)
+	y, _, _ := Parse("y.yaml", []byte(exported), nil)
 	if x[0].Hash != y[0].Hash {
 		t.Error("they differ")
 	}
@@ -98,8 +98,8 @@ func TestParseDrops(t *testing.T) {
 
 // TestParseShift: a cached document keeps its lines when something is inserted above.
 func TestParseShift(t *testing.T) {
-	_, _, cache := parse("x.yaml", []byte(docs(cm("a", "1"), "x: 1\n")), nil)
-	objects, faults, _ := parse("x.yaml", []byte(docs(cm("new", "1"), cm("a", "1"), "x: 1\n")), cache)
+	_, _, cache := Parse("x.yaml", []byte(docs(cm("a", "1"), "x: 1\n")), nil)
+	objects, faults, _ := Parse("x.yaml", []byte(docs(cm("new", "1"), cm("a", "1"), "x: 1\n")), cache)
 	want := []string{"x.yaml:17: not a Kubernetes object: it has neither apiVersion nor kind"}
 	if diff := cmp.Diff(want, summary(objects, faults)); diff != "" {
 		t.Error(diff)
@@ -159,7 +159,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("x.json", `{"apiVersion": "v1", "kind": "List", "items": [{}]}`)
 	f.Add("x.yaml", "--- a\n...\n%Y\n- &a [*a]\n")
 	f.Fuzz(func(t *testing.T, file, content string) {
-		objects, faults, _ := parse(file, []byte(content), nil)
+		objects, faults, _ := Parse(file, []byte(content), nil)
 		if len(objects) > 0 && len(faults) > 0 {
 			t.Error("both objects and faults")
 		}

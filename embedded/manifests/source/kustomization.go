@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"bytes"
@@ -144,7 +144,7 @@ func buildFault(shown string, err error) Fault {
 		fault.File = shown
 		return fault
 	}
-	message := oneLine(err.Error())
+	message := OneLine(err.Error())
 	if wd, err := os.Getwd(); err == nil {
 		message = strings.ReplaceAll(message, wd+string(filepath.Separator), "")
 	}

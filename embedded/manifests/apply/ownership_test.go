@@ -1,7 +1,6 @@
-package manifests
+package apply
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,31 +67,4 @@ func TestInVersion(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestNewerVersion is B77: an apply that fails because the object does not fit the version in which
-// its fields were written moves the owners, and succeeds.
-func TestNewerVersion(t *testing.T) {
-	t.Parallel()
-	thing := "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t, namespace: ns}\n"
-	key := Key{Group: "example.com", Kind: "Thing", Namespace: "ns", Name: "t"}
-	b := newBench(t)
-	b.api.serve("example.com/v1", "Thing", "things", true, false)
-	b.api.serve("example.com/v2", "Thing", "things", true, false)
-	b.write("t.yaml", thing)
-	b.start()
-	b.inSync()
-	b.api.mu.Lock()
-	b.api.objects[key]["version"] = "example.com/v1"
-	b.api.refuse = func(method string, k Key, _ map[string]any) *metav1.Status {
-		if method == "PATCH" && k == key && b.api.objects[key]["version"] == "example.com/v1" {
-			return failed(500, "", ".spec.accessPolicy: field not declared in schema", nil)
-		}
-		return nil
-	}
-	b.api.mu.Unlock()
-	b.write("t.yaml", strings.Replace(thing, "/v1", "/v2", 1))
-	b.eventually("applied in the new version", func() bool { return len(b.api.requests("APPLY Thing")) == 2 })
-	b.inSync()
-	b.deletesNothing()
 }

@@ -1,4 +1,4 @@
-package manifests
+package source
 
 import (
 	"path/filepath"
@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// refillTime is how long a directory that had no objects must have been unchanged
+// RefillTime is how long a directory that had no objects must have been unchanged
 // before anything from it is deleted: a checkout and a copy bring one file after
 // the other.
-const refillTime = 2 * time.Second
+const RefillTime = 2 * time.Second
 
 // findEmpty notes which places have no object in this scan. Files with faults do not
 // count: what they last had is no sign that the directory is whole.
-func (s *scanner) findEmpty(result *scan) {
-	for _, source := range result.sources {
+func (s *Scanner) findEmpty(result *Snapshot) {
+	for _, source := range result.Sources {
 		if isKustomization(filepath.Base(source.Path)) && len(source.Objects) == 0 && len(source.Faults) == 0 {
 			result.empty = append(result.empty, root{shown: source.Shown, abs: source.Path})
 		}
@@ -22,12 +22,12 @@ func (s *scanner) findEmpty(result *scan) {
 	now := s.now()
 	for _, r := range s.roots {
 		filled, saved := false, false
-		for _, source := range result.sources {
+		for _, source := range result.Sources {
 			if !within(source.Path, r.abs) || result.isUnread(source.Path) {
 				continue
 			}
 			filled = filled || len(source.Objects) > 0 && len(source.Faults) == 0
-			saved = saved || result.saved[source.Path]
+			saved = saved || result.Saved[source.Path]
 		}
 		last, wasEmpty := s.refilled[r.abs]
 		switch {
@@ -43,7 +43,7 @@ func (s *scanner) findEmpty(result *scan) {
 			last = now
 			s.refilled[r.abs] = now
 		}
-		due := last.Add(refillTime)
+		due := last.Add(RefillTime)
 		if !now.Before(due) {
 			delete(s.refilled, r.abs)
 			continue
@@ -55,7 +55,7 @@ func (s *scanner) findEmpty(result *scan) {
 
 // emptyPlace is the place without any object that path belongs to, as the user would
 // write it, or empty.
-func (s *scan) emptyPlace(path string) string {
+func (s *Snapshot) emptyPlace(path string) string {
 	i := slices.IndexFunc(s.empty, func(r root) bool { return within(path, r.abs) })
 	if i < 0 {
 		return ""
@@ -64,6 +64,6 @@ func (s *scan) emptyPlace(path string) string {
 }
 
 // isFilling reports whether path belongs to a root that had no object a moment ago.
-func (s *scan) isFilling(path string) bool {
+func (s *Snapshot) isFilling(path string) bool {
 	return slices.ContainsFunc(s.filling, func(r root) bool { return within(path, r.abs) })
 }

@@ -1,0 +1,160 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+)
+
+// listFrom is the number of objects of a kind from which one list is cheaper
+// than asking for each.
+const listFrom = 8
+
+// FindDrift compares who owns the fields of records' objects with who did after
+// they were applied. Records of lost objects, those whose kind or namespace is gone, come
+// apart.
+func (c *Cluster) FindDrift(ctx context.Context, records []plan.Record) (drift map[source.Key]string, lost []source.Key, err error) {
+	drift = map[source.Key]string{}
+	byKind := map[schema.GroupVersionKind][]plan.Record{}
+	var gvks []schema.GroupVersionKind
+	for _, r := range records {
+		if r.Hash == "" {
+			continue
+		}
+		gvk := r.GroupKind().WithVersion(r.Version)
+		if byKind[gvk] == nil {
+			gvks = append(gvks, gvk)
+		}
+		byKind[gvk] = append(byKind[gvk], r)
+	}
+	if err := c.Kinds.Ensure(ctx, gvks); err != nil {
+		return nil, nil, err
+	}
+	missing := map[string][]source.Key{} // by namespace
+	for _, gvk := range gvks {
+		served, ok := c.Kinds.Get(gvk)
+		if !ok && c.Kinds.Silence(gvk.GroupVersion()) != "" {
+			continue // they may be there
+		}
+		if !ok {
+			for _, r := range byKind[gvk] {
+				lost = append(lost, r.Key)
+			}
+			continue
+		}
+		live, gone, err := c.fetch(ctx, served, byKind[gvk])
+		if isAnswer(err) {
+			// Of this kind nothing can be known now; an apply says why.
+			c.log.Debug("look for changes by others", "kind", gvk, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if gone {
+			c.Kinds.Forget(gvk.GroupVersion())
+		}
+		for _, r := range byKind[gvk] {
+			meta := live[r.Key]
+			switch {
+			case gone:
+				lost = append(lost, r.Key)
+			case meta == nil && r.Namespace != "":
+				missing[r.Namespace] = append(missing[r.Namespace], r.Key)
+			case meta == nil:
+				drift[r.Key] = "deleted"
+			case meta.DeletionTimestamp != nil:
+				drift[r.Key] = "being deleted"
+			case ownFields(meta.ManagedFields) != r.Fields:
+				drift[r.Key] = "changed by " + lastWriter(meta.ManagedFields)
+			}
+		}
+	}
+	for namespace, keys := range missing {
+		exists, err := c.NamespaceExists(ctx, namespace)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !exists {
+			lost = append(lost, keys...)
+			continue
+		}
+		for _, key := range keys {
+			drift[key] = "deleted"
+		}
+	}
+	return drift, lost, nil
+}
+
+// fetch gets the metadata of records, which are all of one kind; gone says that
+// the server does not know the kind.
+func (c *Cluster) fetch(ctx context.Context, served plan.Kind, records []plan.Record) (live map[source.Key]*metav1.PartialObjectMetadata, gone bool, err error) {
+	live = map[source.Key]*metav1.PartialObjectMetadata{}
+	if len(records) >= listFrom {
+		list, err := c.client.Resource(served.GVR).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return nil, isKindGone(err), ignoreGone(err)
+		}
+		for i := range list.Items {
+			item := &list.Items[i]
+			key := records[0].Key
+			key.Namespace, key.Name = item.Namespace, item.Name
+			live[key] = item
+		}
+		return live, false, nil
+	}
+	results := make([]*metav1.PartialObjectMetadata, len(records))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, r := range records {
+		g.Go(func() error {
+			meta, err := c.resource(served, r.Namespace).Get(gctx, r.Name, metav1.GetOptions{})
+			if isKindGone(err) || !apierrors.IsNotFound(err) && err != nil {
+				return err
+			}
+			if err == nil {
+				results[i] = meta
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, isKindGone(err), ignoreGone(err)
+	}
+	for i, r := range records {
+		if results[i] != nil {
+			live[r.Key] = results[i]
+		}
+	}
+	return live, false, nil
+}
+
+func ignoreGone(err error) error {
+	if isKindGone(err) {
+		return nil
+	}
+	return fmt.Errorf("look for changes by others: %w", err)
+}
+
+// lastWriter is the newest other field manager.
+func lastWriter(managed []metav1.ManagedFieldsEntry) string {
+	var newest metav1.ManagedFieldsEntry
+	for _, entry := range managed {
+		if entry.Manager == FieldManager || entry.Subresource == "status" || entry.Time == nil {
+			continue
+		}
+		if newest.Time == nil || newest.Time.Before(entry.Time) {
+			newest = entry
+		}
+	}
+	if newest.Manager == "" {
+		return "an unknown writer"
+	}
+	return newest.Manager
+}
