@@ -6,12 +6,15 @@ import (
 	"strings"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 // ParsePorts reads a comma-separated list of ports and ranges as the policy
 // controller does (policy-inbound 4.3): items and the ends of ranges are
 // trimmed, empty items are skipped, and one bad item spoils the whole list,
 // since a list that is half understood may open what was meant to be closed.
+// Destination and the flags are more lenient, as Linkerd has one grammar in Rust
+// and one in Go: see linkerd.ParsePortSet.
 func ParsePorts(list string) (linkerd.PortSet, error) {
 	var ranges []linkerd.PortRange
 	for _, item := range strings.Split(list, ",") {
@@ -25,14 +28,14 @@ func ParsePorts(list string) (linkerd.PortSet, error) {
 		}
 		l, err := parsePort(low)
 		if err != nil {
-			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", list, err)
+			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", printable.Short(list), err)
 		}
 		h, err := parsePort(high)
 		if err != nil {
-			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", list, err)
+			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", printable.Short(list), err)
 		}
 		if h < l {
-			return linkerd.PortSet{}, fmt.Errorf("ports %q: range %q ends before it starts", list, item)
+			return linkerd.PortSet{}, fmt.Errorf("ports %q: range %q ends before it starts", printable.Short(list), printable.Short(item))
 		}
 		ranges = append(ranges, linkerd.PortRange{Low: l, High: h})
 	}
@@ -42,7 +45,7 @@ func ParsePorts(list string) (linkerd.PortSet, error) {
 func parsePort(text string) (uint16, error) {
 	port, err := strconv.ParseUint(strings.TrimSpace(text), 10, 16)
 	if err != nil || port == 0 {
-		return 0, fmt.Errorf("%q is no port from 1 to 65535", text)
+		return 0, fmt.Errorf("%q is no port from 1 to 65535", printable.Short(text))
 	}
 	return uint16(port), nil
 }

@@ -1,6 +1,9 @@
 package policy
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // policy-inbound 4.3. A want of "bad" is an error.
 func TestParsePorts(t *testing.T) {
@@ -32,6 +35,14 @@ func TestParsePorts(t *testing.T) {
 		if text != want {
 			t.Errorf("%q: %s, want %s (%v)", list, text, want, err)
 		}
+	}
+}
+
+// F11: of a long list an error names what is needed to recognise it.
+func TestErrorOfManyBadPorts(t *testing.T) {
+	_, err := ParsePorts(strings.Repeat("no-port,", 60_000))
+	if err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "no-port") {
+		t.Errorf("%.500v", err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 // PortRange is the ports from Low to High, both included.
@@ -69,13 +71,14 @@ func (s PortSet) String() string {
 // and flags hold it (D 3.6): items are trimmed, one trailing comma is
 // tolerated. Each item is first given to named, which may be nil and returns
 // the ports behind a name. The set holds all items that are good; the error
-// joins what is wrong with the others.
+// joins what is wrong with the first others, and counts the rest.
 func ParsePortSet(list string, named func(string) (uint16, bool)) (PortSet, error) {
 	if strings.TrimSpace(list) == "" {
 		return PortSet{}, nil
 	}
 	var ranges []PortRange
 	var errs []error
+	bad := 0
 	items := strings.Split(list, ",")
 	if n := len(items); n > 1 && strings.TrimSpace(items[n-1]) == "" {
 		items = items[:n-1]
@@ -90,13 +93,21 @@ func ParsePortSet(list string, named func(string) (uint16, bool)) (PortSet, erro
 		}
 		r, err := parsePortRange(item)
 		if err != nil {
-			errs = append(errs, err)
+			if bad++; bad <= maxPortErrors {
+				errs = append(errs, err)
+			}
 			continue
 		}
 		ranges = append(ranges, r)
 	}
+	if bad > maxPortErrors {
+		errs = append(errs, fmt.Errorf("and %d more", bad-maxPortErrors))
+	}
 	return NewPortSet(ranges...), errors.Join(errs...)
 }
+
+// maxPortErrors is how many bad items of one list are named.
+const maxPortErrors = 5
 
 func parsePortRange(item string) (PortRange, error) {
 	low, high, isRange := strings.Cut(item, "-")
@@ -105,14 +116,14 @@ func parsePortRange(item string) (PortRange, error) {
 	}
 	l, err := strconv.ParseUint(strings.TrimSpace(low), 10, 16)
 	if err != nil {
-		return PortRange{}, fmt.Errorf("port %q is neither a number up to 65535, a range nor a known name", item)
+		return PortRange{}, fmt.Errorf("port %q is neither a number up to 65535, a range nor a known name", printable.Short(item))
 	}
 	h, err := strconv.ParseUint(strings.TrimSpace(high), 10, 16)
 	if err != nil {
-		return PortRange{}, fmt.Errorf("port %q is neither a number up to 65535, a range nor a known name", item)
+		return PortRange{}, fmt.Errorf("port %q is neither a number up to 65535, a range nor a known name", printable.Short(item))
 	}
 	if h < l {
-		return PortRange{}, fmt.Errorf("port range %q ends before it starts", item)
+		return PortRange{}, fmt.Errorf("port range %q ends before it starts", printable.Short(item))
 	}
 	return PortRange{uint16(l), uint16(h)}, nil
 }

@@ -1,6 +1,7 @@
 package linkerd_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
@@ -41,6 +42,17 @@ func TestParsePortSet(t *testing.T) {
 				t.Errorf("ParsePortSet(%q) error = %v, want an error: %v", test.in, err, test.bad)
 			}
 		})
+	}
+}
+
+// F11: of many bad items an error names the first, and counts the others.
+func TestErrorOfManyBadPorts(t *testing.T) {
+	set, err := linkerd.ParsePortSet("80,"+strings.Repeat("no-port-"+strings.Repeat("x", 1000)+",", 60_000)+"81", nil)
+	if err == nil || len(err.Error()) > 2000 || !strings.Contains(err.Error(), "no-port") || !strings.Contains(err.Error(), "and 59995 more") {
+		t.Errorf("%.2500v", err)
+	}
+	if set.String() != "80-81" {
+		t.Errorf("ports %s", set)
 	}
 }
 

@@ -58,3 +58,19 @@ func firstHidden(s string, shown func(rune) bool) int {
 	}
 	return -1
 }
+
+// shortText is how many bytes Short leaves of a text.
+const shortText = 120
+
+// Short is Text with the end cut off where it is long: enough to recognise a
+// value in a message, however much somebody has written.
+func Short(s string) string {
+	if len(s) > shortText {
+		end := shortText
+		for end > 0 && !utf8.RuneStart(s[end]) {
+			end--
+		}
+		s = s[:end] + "…"
+	}
+	return Text(s)
+}

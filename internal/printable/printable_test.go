@@ -47,3 +47,14 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestShort(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "a\x1b": `a\x1b`, strings.Repeat("a", 120): strings.Repeat("a", 120), strings.Repeat("a", 121): strings.Repeat("a", 120) + "…",
+		strings.Repeat("a", 119) + "ü and more": strings.Repeat("a", 119) + "…",
+	} {
+		if got := Short(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -96,10 +96,13 @@ var literalSize = expressionSize{1, 1}
 
 // expressionParser goes through an expression once.
 type expressionParser struct {
-	text  string
-	pos   int
+	text string
+	pos  int
+	// names are those of the groups so far.
 	names map[string]bool
-	doubt string
+	// properties are the classes of Unicode that are known here, once one is asked for.
+	properties map[string]bool
+	doubt      string
 }
 
 func (p *expressionParser) doubtful(format string, args ...any) {

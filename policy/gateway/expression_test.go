@@ -56,6 +56,19 @@ func TestExpression(t *testing.T) {
 	}
 }
 
+// F7: the time for an expression grows with its length and no faster, whatever
+// is repeated in it. Were it otherwise, this test would not end.
+func TestExpressionsOfAnyLength(t *testing.T) {
+	const times = 50_000
+	for _, part := range []string{`[[:x]]`, `[[:alpha:]]`, `\p{Greek}`, `\p{X}`, `(?P<n>`, `a{9999}`, `a{2}{2}`, `(a|`, `\x{41}`, `\x{4`, `\b{start}`, `[a-z&&[b]]`, `(?x)#`, `{`, `[`, `(`} {
+		for _, text := range []string{strings.Repeat(part, times), "[" + strings.Repeat(part, times), "(?x)" + strings.Repeat(part, times)} {
+			if _, err := Expression(text); err != nil && len(err.Error()) > 300 {
+				t.Errorf("%s: an error of %d bytes", part, len(err.Error()))
+			}
+		}
+	}
+}
+
 // Whatever an expression is, it is judged, at once.
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{`^/a/[^/]+$`, `(?x) a{2,3} # b`, `[a[b&&c]-\x{41}]`, `\b{start}\p{Greek}`, `((a{999}){999}){999}`} {

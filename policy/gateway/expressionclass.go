@@ -52,14 +52,8 @@ func (p *expressionParser) class(depth int, verbose bool) (expressionSize, error
 // asciiClass passes the rest of a class such as [:alpha:] after its "[". What
 // only looks like one is a class in a class.
 func (p *expressionParser) asciiClass() bool {
-	name, rest, found := strings.Cut(p.rest(), ":]")
-	name, colon := strings.CutPrefix(name, ":")
-	if !found || !colon {
-		return false
-	}
-	for known := range strings.FieldsSeq("alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit") {
-		if strings.TrimPrefix(name, "^") == known {
-			p.pos = len(p.text) - len(rest)
+	for name := range strings.FieldsSeq("alnum alpha ascii blank cntrl digit graph lower print punct space upper word xdigit") {
+		if p.take(":"+name+":]") || p.take(":^"+name+":]") {
 			return true
 		}
 	}
@@ -194,21 +188,21 @@ func (p *expressionParser) property() error {
 			return errors.New("the name of a class is not closed")
 		}
 	}
-	if !knownProperty(strings.TrimPrefix(name, "^")) {
+	if p.properties == nil {
+		p.properties = map[string]bool{}
+		for _, tables := range []map[string]*unicode.RangeTable{unicode.Categories, unicode.Scripts, unicode.Properties} {
+			for known := range tables {
+				p.properties[looseProperty(known)] = true
+			}
+		}
+	}
+	if !p.properties[looseProperty(strings.TrimPrefix(name, "^"))] {
 		p.doubtful("it is not known here whether proxies know the class %.40q", name)
 	}
 	return nil
 }
 
-func knownProperty(name string) bool {
-	loose := strings.NewReplacer(" ", "", "_", "", "-", "")
-	name = strings.ToLower(loose.Replace(name))
-	for _, tables := range []map[string]*unicode.RangeTable{unicode.Categories, unicode.Scripts, unicode.Properties} {
-		for known := range tables {
-			if strings.ToLower(loose.Replace(known)) == name {
-				return true
-			}
-		}
-	}
-	return false
+// looseProperty is a name without what Unicode says is no part of it.
+func looseProperty(name string) string {
+	return strings.ToLower(strings.NewReplacer(" ", "", "_", "", "-", "").Replace(name))
 }

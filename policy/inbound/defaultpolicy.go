@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/meta"
 )
 
@@ -25,7 +26,7 @@ func parsePolicyName(text string) (policyName, error) {
 	if name := policyName(text); slices.Contains(names, name) {
 		return name, nil
 	}
-	return "", fmt.Errorf("policy %q is not one of %q", text, names)
+	return "", fmt.Errorf("policy %q is not one of %q", printable.Short(text), names)
 }
 
 // authenticated is the policy for ports that require an identity.

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_types"
 
@@ -31,10 +32,10 @@ func probePath(text string) (string, error) {
 	target.Scheme, target.Host = "http", "pod"
 	request, err := url.Parse(target.String())
 	if err != nil {
-		return "", fmt.Errorf("path %q: %w", text, err)
+		return "", fmt.Errorf("path %q: %s", printable.Short(text), printable.Short(err.Error()))
 	}
 	if request.Host == "" {
-		return "", fmt.Errorf("path %q has no path", text)
+		return "", fmt.Errorf("path %q has no path", printable.Short(text))
 	}
 	return cmp.Or(request.EscapedPath(), "/"), nil
 }

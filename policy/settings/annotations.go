@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 // Duration may be longer than a time.Duration can be. Zero is a Duration too:
@@ -53,21 +55,21 @@ func ParseDuration(text string) (Duration, error) {
 	number, unit := trimmed[:end], trimmed[end:]
 	switch {
 	case strings.HasPrefix(trimmed, "-"):
-		return Duration{}, fmt.Errorf("duration %q is negative", text)
+		return Duration{}, fmt.Errorf("duration %q is negative", printable.Short(text))
 	case end == 0:
-		return Duration{}, fmt.Errorf("duration %q has no number", text)
+		return Duration{}, fmt.Errorf("duration %q has no number", printable.Short(text))
 	case strings.Contains(number, "."):
-		return Duration{}, fmt.Errorf("duration %q is not whole", text)
+		return Duration{}, fmt.Errorf("duration %q is not whole", printable.Short(text))
 	}
 	value, err := parseUint(number, 64)
 	if err != nil {
-		return Duration{}, fmt.Errorf("duration %q: %w", text, err)
+		return Duration{}, fmt.Errorf("duration %q: %w", printable.Short(text), err)
 	}
 	var unitMs uint64
 	switch unit {
 	case "":
 		if value != 0 {
-			return Duration{}, fmt.Errorf("duration %q has no unit", text)
+			return Duration{}, fmt.Errorf("duration %q has no unit", printable.Short(text))
 		}
 	case "ms":
 		unitMs = 1
@@ -80,11 +82,11 @@ func ParseDuration(text string) (Duration, error) {
 	case "d":
 		unitMs = 24 * 60 * 60 * 1000
 	default:
-		return Duration{}, fmt.Errorf("duration %q has the unknown unit %q", text, unit)
+		return Duration{}, fmt.Errorf("duration %q has the unknown unit %q", printable.Short(text), printable.Short(unit))
 	}
 	overflow, ms := bits.Mul64(value, unitMs)
 	if overflow != 0 {
-		return Duration{}, fmt.Errorf("duration %q is longer than 2^64 ms", text)
+		return Duration{}, fmt.Errorf("duration %q is longer than 2^64 ms", printable.Short(text))
 	}
 	return milliseconds(ms), nil
 }
@@ -97,7 +99,7 @@ func ParseGoDuration(text string) (Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return Duration{}, err
+		return Duration{}, errors.New(printable.Short(err.Error()))
 	}
 	ns := uint64(d)
 	if d < 0 {
@@ -110,7 +112,7 @@ func ParseGoDuration(text string) (Duration, error) {
 func parseUint(text string, bitSize int) (uint64, error) {
 	value, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, bitSize)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number from 0 to 2^%d-1", text, bitSize)
+		return 0, fmt.Errorf("%q is no number from 0 to 2^%d-1", printable.Short(text), bitSize)
 	}
 	return value, nil
 }
@@ -118,11 +120,11 @@ func parseUint(text string, bitSize int) (uint64, error) {
 // parseFloat reads a decimal number with a fraction or an exponent.
 func parseFloat(text string, bitSize int) (float64, error) {
 	if strings.ContainsAny(text, "xX_") {
-		return 0, fmt.Errorf("%q is no decimal number", text)
+		return 0, fmt.Errorf("%q is no decimal number", printable.Short(text))
 	}
 	value, err := strconv.ParseFloat(text, bitSize)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, fmt.Errorf("%q is no number", text)
+		return 0, fmt.Errorf("%q is no number", printable.Short(text))
 	}
 	return value, nil
 }
@@ -131,7 +133,7 @@ func parseFloat(text string, bitSize int) (float64, error) {
 func parseBool(text string) (bool, error) {
 	value, err := strconv.ParseBool(strings.TrimSpace(text))
 	if err != nil {
-		return false, fmt.Errorf("%q is neither true nor false", text)
+		return false, fmt.Errorf("%q is neither true nor false", printable.Short(text))
 	}
 	return value, nil
 }

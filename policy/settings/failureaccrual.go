@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 )
 
@@ -59,7 +60,7 @@ func ParseFailureAccrual(values map[string]string) (*pb.FailureAccrual, error) {
 		return nil, nil
 	}
 	if mode != "consecutive" && mode != "unified" {
-		return nil, fmt.Errorf("%s: %q is neither consecutive nor unified", FailureAccrualAnnotation, mode)
+		return nil, fmt.Errorf("%s: %q is neither consecutive nor unified", FailureAccrualAnnotation, printable.Short(mode))
 	}
 	a := annotations{values: values}
 	maxFailures := uint32(a.uintOr(MaxFailuresAnnotation, 32, defaultMaxFailures))

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 )
@@ -137,7 +138,7 @@ func parseStatusRanges(list string) ([]*pb.HttpRoute_Retry_Conditions_StatusRang
 	for _, item := range strings.Split(list, ",") {
 		low, high, ok := parseStatusRange(item)
 		if !ok {
-			return nil, fmt.Errorf("%q is neither 5xx, gateway-error, a status from 100 to 599 nor a range of them", item)
+			return nil, fmt.Errorf("%q is neither 5xx, gateway-error, a status from 100 to 599 nor a range of them", printable.Short(item))
 		}
 		ranges = append(ranges, &pb.HttpRoute_Retry_Conditions_StatusRange{Start: low, End: high})
 	}
@@ -175,7 +176,7 @@ func parseGRPCConditions(list string, into *pb.GrpcRoute_Retry_Conditions) error
 		case "unavailable":
 			into.Unavailable = true
 		default:
-			return fmt.Errorf("%q is not one of cancelled, deadline-exceeded, internal, resource-exhausted, unavailable", item)
+			return fmt.Errorf("%q is not one of cancelled, deadline-exceeded, internal, resource-exhausted, unavailable", printable.Short(item))
 		}
 	}
 	return nil

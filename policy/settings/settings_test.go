@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"strings"
 	"testing"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
@@ -82,6 +83,33 @@ func TestParseConditions(t *testing.T) {
 	for _, list := range []string{"", "internal,", "Internal ", "deadline_exceeded", "unknown"} {
 		if err := parseGRPCConditions(list, &pb.GrpcRoute_Retry_Conditions{}); err == nil {
 			t.Errorf("%q: no error", list)
+		}
+	}
+}
+
+// F7, F11: whatever is in annotations, an error is short and comes at once.
+func TestErrorsAreShort(t *testing.T) {
+	long := strings.Repeat("9", 1<<20)
+	for _, value := range []string{long, long + "s", "1e" + long, "0." + long, strings.Repeat("x,", 1<<19), long + "-" + long} {
+		values := map[string]string{PenalizeFailuresAnnotation: "true"}
+		for _, name := range []string{
+			TimeoutRequestAnnotation, RetryLimitAnnotation, RetryTimeoutAnnotation, RetryHTTPAnnotation, RetryGRPCAnnotation, MaxFailuresAnnotation, MaxPenaltyAnnotation,
+			JitterRatioAnnotation, ThresholdAnnotation, WindowAnnotation, MinRequestsAnnotation, HonorRetryAfterAnnotation, PenaltyAnnotation,
+		} {
+			values[name] = value
+		}
+		for _, mode := range []string{"unified", value} {
+			values[FailureAccrualAnnotation] = mode
+			_, timeouts := ParseTimeouts(values)
+			_, http := ParseHTTPRetry(values)
+			_, grpc := ParseGRPCRetry(values)
+			_, accrual := ParseFailureAccrual(values)
+			_, penalty := ParsePenalty(values)
+			for _, err := range []error{timeouts, http, grpc, accrual, penalty, CheckHonorRetryAfter(values)} {
+				if err == nil || len(err.Error()) > 500 {
+					t.Errorf("%.20s...: %.600v", value, err)
+				}
+			}
 		}
 	}
 }
