@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestParseAuthority(t *testing.T) {
@@ -25,7 +27,7 @@ func TestParseAuthority(t *testing.T) {
 		{name: "too large", path: "a:65536", err: "invalid port 65536"},
 		{name: "D 2.2 colons", path: "2001:db8::88", err: "invalid destination: address 2001:db8::88: too many colons in address"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			got, err := parseAuthority(test.path)
 			if test.err != "" {
 				if err == nil || err.Error() != test.err {
@@ -55,7 +57,7 @@ func TestParseServiceName(t *testing.T) {
 		{name: "one label", host: "n.svc.x", domain: "x", err: "invalid k8s service n.svc.x"},
 		{name: "nothing but the domain", host: "svc.x", domain: "x", err: "invalid k8s service svc.x"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			got, err := parseServiceName(test.host, test.domain)
 			if test.err != "" {
 				if err == nil || err.Error() != test.err {

@@ -2,6 +2,8 @@ package destination
 
 import (
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestGetFamilies(t *testing.T) {
@@ -33,7 +35,7 @@ func TestGetFamilies(t *testing.T) {
 		{name: "D44", token: "n1", before: withWeb(nodeYAML("n1", "a"), sliceYAML("v4", 8989, "10.0.0.19 name1-1, "+hint("a")), slice6YAML("v6", 8989, "2001:db8::94 name1-1, "+hint("b"))),
 			steps: []step{{want: []string{"A 10.0.0.19:8989"}}}},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }
 
@@ -45,7 +47,7 @@ func TestGetDualStackIsStable(t *testing.T) {
 		ipv6 bool
 		want string
 	}{{"B12 IPv6 on", true, "A [2001:db8::94]:8989"}, {"B12 IPv6 off", false, "A 10.0.0.19:8989"}} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			config := testConfig()
 			config.EnableIPv6 = test.ipv6
 			bubble(t, config, func(t *testing.T, c *cluster) {
@@ -86,7 +88,7 @@ func TestGetZones(t *testing.T) {
 		{name: "D47 node without zone", before: with(hinted), token: "nz", steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
 		{name: "D47 no token", before: with(hinted), steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
 		{name: "D48", before: with(hinted), token: "nc", steps: []step{{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}}}},
-		{name: "B18 a node that is cached later", before: []string{web[0], hinted}, token: "na", steps: []step{
+		{name: "L18 a node that is cached later", before: []string{web[0], hinted}, token: "na", steps: []step{
 			{want: []string{"A 10.0.0.1:8989 10.0.0.2:8989"}},
 			{apply: []string{nodeYAML("na", "a")}, want: []string{"R 10.0.0.2:8989"}},
 			{apply: []string{nodeYAML("na", "b")}, want: []string{"A 10.0.0.2:8989", "R 10.0.0.1:8989"}},
@@ -104,7 +106,7 @@ func TestGetZones(t *testing.T) {
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.1, hints: {forZones: [{name: a}, {name: c}]}", "10.0.0.2, "+hint("b"))}},
 		}},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }
 
@@ -133,6 +135,6 @@ func TestGetTrafficPolicy(t *testing.T) {
 			{}, {apply: pods[:1], want: []string{"A 10.0.0.1:8989"}},
 		}},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }

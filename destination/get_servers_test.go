@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestGetServers(t *testing.T) {
@@ -24,7 +26,7 @@ func TestGetServers(t *testing.T) {
 	for _, sc := range []scenario{
 		{name: "D76, B30", before: withWeb(slice), steps: again},
 		{name: "D77, B33", before: withWeb(slice), steps: []step{{want: []string{"A 10.0.0.12:8989"}}, {apply: []string{foreign}}}},
-		{name: "D78", before: withWeb(slice, opaque), steps: []step{
+		{name: "D78, L05", before: withWeb(slice, opaque), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{serverYAML("s2", "{matchLabels: {app: web}}", "8989", "HTTP/1")}},
 			{remove: []string{"Server/ns/s2"}},
@@ -47,72 +49,71 @@ func TestGetServers(t *testing.T) {
 			{apply: []string{opaque}, want: []string{"A 10.0.0.12:8989"}},
 		}},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }
 
 // Many Servers that have no effect are all touched at once.
 func TestServersWithoutEffectAreSilent(t *testing.T) {
-	t.Run("B32", func(t *testing.T) {
-		bubble(t, testConfig(), func(t *testing.T, c *cluster) {
-			c.base()
-			c.apply(workloadYAML("vm", "10.0.0.20", ""))
-			touch := func(label string) {
-				for i := range 300 {
-					selector := []string{"podSelector", "externalWorkloadSelector"}[i%2]
-					c.put(fmt.Sprintf("kind: Server\nmetadata: {namespace: ns, name: s%d, labels: {touched: '%s'}}\nspec: {%s: {matchLabels: {app: nobody}}, port: 8989, proxyProtocol: opaque}\n", i, label, selector))
-				}
-				c.settle()
+	rulebook.Covers(t, "B32")
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		c.apply(workloadYAML("vm", "10.0.0.20", ""))
+		touch := func(label string) {
+			for i := range 300 {
+				selector := []string{"podSelector", "externalWorkloadSelector"}[i%2]
+				c.put(fmt.Sprintf("kind: Server\nmetadata: {namespace: ns, name: s%d, labels: {touched: '%s'}}\nspec: {%s: {matchLabels: {app: nobody}}, port: 8989, proxyProtocol: opaque}\n", i, label, selector))
 			}
-			touch("no")
-			s, pod, vm := c.get(name1), c.profile(pod1At), c.profile("10.0.0.20:8989")
-			s.want("A 10.0.0.12:8989")
-			pod.want(pod1At + " name1-1")
-			vm.want("10.0.0.20:8989 vm")
-			for i := range 3 {
-				touch(fmt.Sprint(i))
-			}
-			s.want()
-			s.wantOpen()
-			pod.want()
-			vm.want()
-		})
+			c.settle()
+		}
+		touch("no")
+		s, pod, vm := c.get(name1), c.profile(pod1At), c.profile("10.0.0.20:8989")
+		s.want("A 10.0.0.12:8989")
+		pod.want(pod1At + " name1-1")
+		vm.want("10.0.0.20:8989 vm")
+		for i := range 3 {
+			touch(fmt.Sprint(i))
+		}
+		s.want()
+		s.wantOpen()
+		pod.want()
+		vm.want()
 	})
 }
 
 // Servers of another namespace whose selectors match.
 func TestServersStayInTheirNamespace(t *testing.T) {
-	t.Run("B33, D77", func(t *testing.T) {
-		bubble(t, testConfig(), func(t *testing.T, c *cluster) {
-			c.base()
-			c.apply(workloadYAML("vm", "10.0.0.20", ""), sliceYAML("b", 8989, "10.0.0.20 ew:vm"))
-			s, pod, vm := c.get(name1), c.profile(pod1At), c.profile("10.0.0.20:8989")
-			s.want("A 10.0.0.12:8989 10.0.0.20:8989")
-			pod.want(pod1At + " name1-1")
-			vm.want("10.0.0.20:8989 vm")
-			both := []string{
-				"kind: Server\nmetadata: {namespace: NS, name: a}\nspec: {podSelector: {}, port: 8989, proxyProtocol: opaque}\n",
-				"kind: Server\nmetadata: {namespace: NS, name: b}\nspec: {externalWorkloadSelector: {}, port: 8989, proxyProtocol: opaque}\n",
-			}
-			for _, server := range both {
-				c.apply(strings.Replace(server, "NS", "other", 1))
-			}
-			s.want()
-			pod.want()
-			vm.want()
-			for _, server := range both {
-				c.apply(strings.Replace(server, "NS", "ns", 1))
-			}
-			s.want("A 10.0.0.12:8989", "A 10.0.0.20:8989")
-			pod.want(pod1At + " name1-1 *")
-			vm.want("10.0.0.20:8989 vm *")
-		})
+	rulebook.Covers(t, "B33, D77")
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.base()
+		c.apply(workloadYAML("vm", "10.0.0.20", ""), sliceYAML("b", 8989, "10.0.0.20 ew:vm"))
+		s, pod, vm := c.get(name1), c.profile(pod1At), c.profile("10.0.0.20:8989")
+		s.want("A 10.0.0.12:8989 10.0.0.20:8989")
+		pod.want(pod1At + " name1-1")
+		vm.want("10.0.0.20:8989 vm")
+		both := []string{
+			"kind: Server\nmetadata: {namespace: NS, name: a}\nspec: {podSelector: {}, port: 8989, proxyProtocol: opaque}\n",
+			"kind: Server\nmetadata: {namespace: NS, name: b}\nspec: {externalWorkloadSelector: {}, port: 8989, proxyProtocol: opaque}\n",
+		}
+		for _, server := range both {
+			c.apply(strings.Replace(server, "NS", "other", 1))
+		}
+		s.want()
+		pod.want()
+		vm.want()
+		for _, server := range both {
+			c.apply(strings.Replace(server, "NS", "ns", 1))
+		}
+		s.want("A 10.0.0.12:8989", "A 10.0.0.20:8989")
+		pod.want(pod1At + " name1-1 *")
+		vm.want("10.0.0.20:8989 vm *")
 	})
 }
 
-// B29, B34, D112: what is wrong with an object is said once for each version of
+// What is wrong with an object is said once for each version of
 // what is wrong, however many streams read it, and with the object's name.
 func TestWarningsAreGivenOnce(t *testing.T) {
+	rulebook.Covers(t, "B29, B34, D112")
 	var log strings.Builder
 	config := testConfig()
 	config.Log = slog.New(slog.NewTextHandler(&log, nil))

@@ -3,6 +3,8 @@ package destination
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestGetPorts(t *testing.T) {
@@ -40,7 +42,7 @@ func TestGetPorts(t *testing.T) {
 			steps:  []step{{}},
 		},
 		{
-			name:   "D21",
+			name:   "D21, L01",
 			before: []string{serviceYAML("name1", "{name: a, port: 80}"), web[1], sliceOf("name1", "a", "IPv4", "[{name: a, port: 8080}, {name: b, port: 8081}]", "10.0.0.12 name1-1")},
 			path:   "name1.ns.svc.cluster.local",
 			steps: []step{
@@ -57,7 +59,7 @@ func TestGetPorts(t *testing.T) {
 			},
 		},
 		{
-			name: "D23",
+			name: "D23, L17",
 			before: []string{serviceYAML("name1", "{name: a, port: 80}"),
 				sliceOf("name1", "a", "IPv4", "[{name: a, port: 8080}, {name: b, port: 8081}]", "10.0.0.12"),
 				sliceOf("name1", "b", "IPv4", "[{name: a, port: 8080}, {name: b, port: 8081}]", "10.0.0.13")},
@@ -76,7 +78,7 @@ func TestGetPorts(t *testing.T) {
 			steps: []step{{want: []string{"A 10.0.0.12:8080"}}},
 		},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }
 
@@ -107,7 +109,7 @@ func TestGetEndpointsMode(t *testing.T) {
 			"kind: Endpoints\nmetadata: {namespace: ns, name: name1}\nsubsets: [{addresses: [{ip: 10.0.0.1, hostname: h}, {ip: 10.0.0.2}], ports: [{port: 8989}]}]\n",
 		}, steps: []step{{want: []string{"A 10.0.0.1:8989"}}}},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }
 
@@ -124,7 +126,7 @@ func TestGetSlices(t *testing.T) {
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {ready: false}")}, want: []string{"R 10.0.0.12:8989"}},
 		}},
 		{name: "D12", before: withWeb(sliceYAML("a", 8989, "10.0.0.12 name1-1, conditions: {terminating: true, serving: true}")), steps: []step{{want: []string{"A 10.0.0.12:8989"}}}},
-		{name: "D24, B4", before: append(withWeb(), three), steps: []step{
+		{name: "D24, L04", before: append(withWeb(), three), steps: []step{
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{two[2]}, want: []string{"A 10.0.0.13:8989"}},
 			{apply: []string{two[3]}, want: []string{"A 10.0.0.14:8989"}},
@@ -133,12 +135,12 @@ func TestGetSlices(t *testing.T) {
 			{want: []string{"A 10.0.0.12:8989"}},
 			{apply: []string{sliceYAML("b", 8989, "10.0.0.13 name1-2")}, want: []string{"A 10.0.0.13:8989"}},
 		}},
-		{name: "D27", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.13 name1-2")), steps: []step{
+		{name: "D27, L02", before: append(append([]string{}, two...), sliceYAML("a", 8989, "10.0.0.12 name1-1", "10.0.0.13 name1-2")), steps: []step{
 			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989"}},
 			{apply: []string{sliceYAML("b", 8989, "10.0.0.13 name1-2")}},
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.12 name1-1")}},
 		}},
-		{name: "D28", before: append(append([]string{}, two...), three), steps: []step{
+		{name: "D28, L03", before: append(append([]string{}, two...), three), steps: []step{
 			{want: []string{"A 10.0.0.12:8989 10.0.0.13:8989 10.0.0.14:8989"}},
 			{remove: []string{"Pod/ns/name1-1"}, want: []string{"R 10.0.0.12:8989"}},
 			{remove: []string{"Pod/ns/name1-2"}, want: []string{"R 10.0.0.13:8989"}},
@@ -219,7 +221,7 @@ func TestGetSlices(t *testing.T) {
 			{apply: []string{sliceYAML("a", 8989, "10.0.0.13 name1-2")}, want: []string{"A 10.0.0.13:8989", "R 10.0.0.12:8989"}},
 		}},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }
 
@@ -240,8 +242,9 @@ func TestGetNoServiceNoEndpoints(t *testing.T) {
 	})
 }
 
-// B06, D 1.13: the labels of the set are those of the slice as it is now.
+// The labels of the set are those of the slice as it is now (D 1.13).
 func TestGetSetLabelsFollowTheSlice(t *testing.T) {
+	rulebook.Covers(t, "B06")
 	slice := func(cluster string) string {
 		return "kind: EndpointSlice\nmetadata: {namespace: ns, name: n1-v4, labels: {kubernetes.io/service-name: name1, mirror.linkerd.io/cluster-name: " + cluster + "}}\n" +
 			"addressType: IPv4\nports: [{name: '', port: 8989}]\nendpoints: [{addresses: [10.0.0.12], targetRef: {kind: Pod, namespace: ns, name: name1-1}}]\n"
@@ -260,8 +263,9 @@ func TestGetSetLabelsFollowTheSlice(t *testing.T) {
 	})
 }
 
-// A slice whose label moves it to another Service (D section 7.2, B21).
+// A slice whose label moves it to another Service.
 func TestGetSliceChangesService(t *testing.T) {
+	rulebook.Covers(t, "L21")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.base()
 		c.apply(serviceYAML("other", "{port: 8989}"))

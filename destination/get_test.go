@@ -6,9 +6,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// The tests of Get name the rules of the catalogue that they hold: D01-D91.
+// The tests of Get name the rules that they hold: D01-D91.
 
 func TestGetAuthorities(t *testing.T) {
 	for _, test := range []struct {
@@ -40,7 +41,7 @@ func TestGetAuthorities(t *testing.T) {
 		{name: "D08 case", path: "NAME1.ns.svc.cluster.local:80", code: codes.NotFound, message: "Service NAME1.ns not found"},
 		{name: "D09, B23", path: "ext.ns.svc.cluster.local:80", code: codes.InvalidArgument, message: "Invalid authority: ext.ns.svc.cluster.local:80"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 				c.base()
 				c.apply(externalName)
@@ -58,8 +59,9 @@ func TestGetAuthorities(t *testing.T) {
 
 const externalName = "kind: Service\nmetadata: {namespace: ns, name: ext}\nspec: {type: ExternalName, externalName: example.org}\n"
 
-// B23: a Service that is no ExternalName any more answers new calls.
+// A Service that is no ExternalName any more answers new calls.
 func TestGetExternalNameNoMore(t *testing.T) {
+	rulebook.Covers(t, "B23")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.apply(externalName)
 		c.get("ext.ns.svc.cluster.local:80").wantStatus(codes.InvalidArgument, "Invalid authority: ext.ns.svc.cluster.local:80")
@@ -68,10 +70,11 @@ func TestGetExternalNameNoMore(t *testing.T) {
 	})
 }
 
-// D03: the scheme does not matter.
+// The scheme does not matter.
 func TestGetIgnoresScheme(t *testing.T) {
+	rulebook.Covers(t, "D03")
 	for _, scheme := range []string{"", "k8s", "http:"} {
-		t.Run("D03 "+scheme, func(t *testing.T) {
+		rulebook.Run(t, "D03 "+scheme, func(t *testing.T) {
 			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 				c.base()
 				c.call(&pb.GetDestination{Scheme: scheme, Path: name1}).want("A 10.0.0.12:8989")
@@ -90,8 +93,9 @@ func TestGetIgnoresBadTokens(t *testing.T) {
 	})
 }
 
-// D32, D33: deleting the Service takes everything, re-creating it gives it back.
+// Deleting the Service takes everything, re-creating it gives it back.
 func TestGetServiceRecreated(t *testing.T) {
+	rulebook.Covers(t, "D32, D33, L11")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.base()
 		s := c.get(name1)
@@ -111,8 +115,9 @@ func TestGetServiceRecreated(t *testing.T) {
 	})
 }
 
-// D13-D15, B10, B11: instances by hostname.
+// Instances by hostname.
 func TestGetInstances(t *testing.T) {
+	rulebook.Covers(t, "D13, D14, D15, B10, B11")
 	before := []string{
 		serviceYAML("sts", "{port: 8989}"), podYAML("pod-0", "10.0.0.13"),
 		sliceOf("sts", "a", "IPv4", "[{name: '', port: 8989}]", "10.0.0.13 pod-0, hostname: pod-0", "10.0.0.14", "10.0.0.15, hostname: pod-1"),
@@ -128,6 +133,6 @@ func TestGetInstances(t *testing.T) {
 		{name: "D14", before: before, path: "zzz.sts.ns.svc.cluster.local:8989", steps: []step{{}}},
 		{name: "D15, B10", before: before, path: "sts.ns.svc.cluster.local:8989", steps: []step{{want: []string{"A 10.0.0.13:8989 10.0.0.14:8989 10.0.0.15:8989"}}}},
 	} {
-		t.Run(sc.name, sc.run)
+		rulebook.Run(t, sc.name, sc.run)
 	}
 }

@@ -30,7 +30,7 @@ type cluster struct {
 	graphs   []*view.Graph
 }
 
-// testConfig is what the rules of the catalogue assume unless they say otherwise.
+// testConfig is what docs/rules assumes unless they say otherwise.
 func testConfig() Config {
 	config := DefaultConfig()
 	config.DefaultOpaquePorts = "25,443,587,3306,5432,11211"

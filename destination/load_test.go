@@ -20,6 +20,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/test/load"
@@ -239,8 +240,9 @@ func BenchmarkStreams(b *testing.B) {
 	}
 }
 
-// B18: what a stream costs, and that it is given back.
+// What a stream costs, and that it is given back.
 func TestStreamMemory(t *testing.T) {
+	rulebook.Covers(t, "B18")
 	shape := loadShape{Services: 20, Endpoints: 50, Nodes: 1, Zones: 1, Streams: 2000}
 	r := load.Start(t, shape, 20)
 	before := r.Tell("gc")

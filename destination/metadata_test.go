@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // address describes a WeightedAddr in one line; parts that are absent are left out.
@@ -213,7 +214,7 @@ func TestGetMetadata(t *testing.T) {
 		{name: "D 3.5 a Server does not lift a default", port: 3306, objects: []string{serverYAML("s", "{}", "3306", "HTTP/2")}, want: "opaque via:4143" + podTLS},
 		{name: "B10 no targetRef, no identity", edit: edits(header, params), objects: []string{sliceYAML("a", 8989, "10.0.0.12")}, labels: "zone_locality=unknown"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			config := testConfig()
 			if test.edit != nil {
 				test.edit(&config)
@@ -253,8 +254,9 @@ func TestGetMetadata(t *testing.T) {
 	}
 }
 
-// D69 and back: an address that cannot be told any more is taken back.
+// An address that cannot be told any more is taken back.
 func TestGetProxyComesAndGoes(t *testing.T) {
+	rulebook.Covers(t, "D69")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.base()
 		s := c.get(name1)
@@ -268,10 +270,7 @@ func TestGetProxyComesAndGoes(t *testing.T) {
 
 // The gateway's identity is part of an endpoint.
 func TestGetGatewayIdentityChanges(t *testing.T) {
-	t.Run("D73", testGatewayIdentity)
-}
-
-func testGatewayIdentity(t *testing.T) {
+	rulebook.Covers(t, "D73")
 	slice := func(identity string) string {
 		return "kind: EndpointSlice\nmetadata: {namespace: ns, name: a, labels: {kubernetes.io/service-name: name1}, annotations: {mirror.linkerd.io/remote-gateway-identity: " + identity + "}}\n" +
 			"addressType: IPv4\nports: [{name: '', port: 9999}]\nendpoints: [{addresses: [10.0.0.12]}]\n"
@@ -289,8 +288,9 @@ func testGatewayIdentity(t *testing.T) {
 	})
 }
 
-// D68, and the shape of the parameters.
+// The parameters of HTTP/2 are sent to meshed Pods, in this shape.
 func TestHTTP2Params(t *testing.T) {
+	rulebook.Covers(t, "D68")
 	config := testConfig()
 	params(&config)
 	bubble(t, config, func(t *testing.T, c *cluster) {
@@ -303,8 +303,9 @@ func TestHTTP2Params(t *testing.T) {
 	})
 }
 
-// D148, and other configurations that cannot work.
+// Configurations that cannot work.
 func TestConfigErrors(t *testing.T) {
+	rulebook.Covers(t, "D148")
 	for name, edit := range map[string]func(*Config){
 		"D148 IPv6 without slices": func(c *Config) { c.EnableEndpointSlices = false },
 		"D 4.3 HTTP/2 parameters":  func(c *Config) { c.MeshedHTTP2ClientParams = "{" },

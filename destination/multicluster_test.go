@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
@@ -40,6 +41,7 @@ const (
 )
 
 func TestGetRemote(t *testing.T) {
+	rulebook.Covers(t, "D81, L09")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		remote := c.remoteCluster("target", "r.local",
 			serviceYAML("foo", "{port: 8989}"), podYAML("r-1", "10.9.0.1", ownedBy("Job", "j")),
@@ -48,14 +50,14 @@ func TestGetRemote(t *testing.T) {
 		s := c.get(fooTarget, "na")
 		taken := s.Take()
 		if len(taken) != 1 || brief(taken[0]) != "A 10.9.0.1:8989 10.9.0.3:8989" {
-			t.Fatalf("D81: want both endpoints whatever their hints, and B9: not the workload; got %v", taken)
+			t.Fatalf("want both endpoints whatever their hints, and not the workload; got %v", taken)
 		}
 		add := taken[0].GetAdd()
 		if got := labelText(add.MetricLabels); got != "namespace=ns service=foo" {
-			t.Errorf("D81: set labels %q", got)
+			t.Errorf("set labels %q", got)
 		}
 		if got := add.Addrs[0].TlsIdentity.GetDnsLikeIdentity().GetName(); got != "default.ns.serviceaccount.identity.linkerd.r.local" {
-			t.Errorf("D81: identity %q", got)
+			t.Errorf("identity %q", got)
 		}
 		if got := labelText(add.Addrs[0].MetricLabels); got != "control_plane_ns=linkerd k8s_job=j pod=r-1 serviceaccount=default zone=b zone_locality=remote" {
 			t.Errorf("D 1.13, D 1.16: labels %q", got)
@@ -84,7 +86,7 @@ func TestGetRemoteErrors(t *testing.T) {
 		{"D82 unknown cluster", mirror("multicluster.linkerd.io/remote-discovery: zzz, " + remoteName), codes.NotFound, "Remote cluster not found: zzz"},
 		{"D 1.4 remote ExternalName", mirror(remoteLabel + ", multicluster.linkerd.io/remote-service: ext"), codes.InvalidArgument, "Invalid authority: " + fooTarget},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 				c.remoteCluster("target", "r.local", externalName)
 				c.apply(test.service)
@@ -121,6 +123,7 @@ func bb(endpoints ...string) []string {
 }
 
 func TestGetFederated(t *testing.T) {
+	rulebook.Covers(t, "D83, D84, D85, D86, D87")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.remoteCluster("east", "r.local", bb("10.9.0.1")...)
 		c.remoteCluster("north", "n.local", bb("10.8.0.1")...)
@@ -146,23 +149,23 @@ func TestGetFederated(t *testing.T) {
 	})
 }
 
-// D86: a member without endpoints is dropped in silence.
+// A member without endpoints is dropped in silence.
 func TestGetFederatedEmptyMember(t *testing.T) {
-	t.Run("D86", func(t *testing.T) {
-		bubble(t, testConfig(), func(t *testing.T, c *cluster) {
-			c.remoteCluster("east", "r.local", bb()...)
-			c.apply(bb("10.0.0.1")...)
-			c.apply(fed(remoteBB))
-			s := c.get(fedPath)
-			s.want()
-			c.apply(fed(localBB))
-			s.want("A 10.0.0.1:8989")
-		})
+	rulebook.Covers(t, "D86")
+	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
+		c.remoteCluster("east", "r.local", bb()...)
+		c.apply(bb("10.0.0.1")...)
+		c.apply(fed(remoteBB))
+		s := c.get(fedPath)
+		s.want()
+		c.apply(fed(localBB))
+		s.want("A 10.0.0.1:8989")
 	})
 }
 
-// D87: a Service that loses both annotations is federated no longer.
+// A Service that loses both annotations is federated no longer.
 func TestGetFederatedNoMore(t *testing.T) {
+	rulebook.Covers(t, "D87")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.apply(bb("10.0.0.1")...)
 		c.apply(fed(localBB))
@@ -173,8 +176,9 @@ func TestGetFederatedNoMore(t *testing.T) {
 	})
 }
 
-// D section 7.2, B8: members whose cluster comes and goes.
+// Members whose cluster comes and goes.
 func TestGetFederatedLinks(t *testing.T) {
+	rulebook.Covers(t, "L08")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.apply(bb("10.0.0.1")...)
 		c.apply(fed(localBB + ", " + remoteBB))

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/streams"
 )
 
@@ -177,7 +178,7 @@ func TestProfileStreams(t *testing.T) {
 			{apply: []string{serverYAML("s", "{}", "7777", "opaque")}, want: []string{"192.0.2.10:7777 name1-1 *"}},
 		}},
 	} {
-		t.Run(sc.name, func(t *testing.T) {
+		rulebook.Run(t, sc.name, func(t *testing.T) {
 			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 				c.apply(sc.before...)
 				s := c.profile(sc.path, sc.token)
@@ -212,9 +213,10 @@ func TestSuccessorThatIsBeingDeleted(t *testing.T) {
 	})
 }
 
-// D112: a stream that opens while a bad ServiceProfile is in force hears
+// A stream that opens while a bad ServiceProfile is in force hears
 // nothing, whatever other streams have been sent before.
 func TestBadProfileIsSilentForNewStreams(t *testing.T) {
+	rulebook.Covers(t, "D112")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.base()
 		c.apply(serviceProfileYAML("ns", "good"))
@@ -230,14 +232,15 @@ func TestBadProfileIsSilentForNewStreams(t *testing.T) {
 	})
 }
 
-// B37: the first message is the right one, each time, from a cold start.
+// The first message is the right one, each time, from a cold start.
 func TestFirstProfileIsRight(t *testing.T) {
+	rulebook.Covers(t, "B37")
 	for _, test := range []struct{ name, namespaces, want string }{
 		{"both", "client ns", name1Name + " client/r"},
 		{"the Service's", "ns", name1Name + " ns/r"},
 		{"neither", "", name1Name},
 	} {
-		t.Run("B37 "+test.name, func(t *testing.T) {
+		rulebook.Run(t, "B37 "+test.name, func(t *testing.T) {
 			bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 				c.base()
 				for _, namespace := range strings.Fields(test.namespaces) {
@@ -270,7 +273,7 @@ func TestStrictProfiles(t *testing.T) {
 		{name: "D102 undefined port of a clusterIP", path: "10.1.0.1:1", want: []string{""}},
 		{name: "D101 no such Service", path: "none.ns.svc.cluster.local:80", code: codes.Unknown, message: `service "none" not found`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			bubble(t, config, func(t *testing.T, c *cluster) {
 				c.base()
 				s := c.profile(test.path)
@@ -306,7 +309,7 @@ func TestInstancesInEndpointsMode(t *testing.T) {
 		{name: "D 2.2 no Endpoints", path: "pod-0.none", code: "Unknown", message: `endpoints "none" not found`},
 		{name: "D 2.2 pod not known", path: "lost.sts", code: "Unknown", message: `pod "lost" not found`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			bubble(t, config, func(t *testing.T, c *cluster) {
 				c.apply(withWeb(podYAML("name1-2", "10.0.0.13"), endpoints)...)
 				s := c.profile(test.path + ".ns.svc.cluster.local:8989")
@@ -377,8 +380,9 @@ func TestProfileMetrics(t *testing.T) {
 	})
 }
 
-// B19: lookups of addresses that come and go leave nothing behind.
+// Lookups of addresses that come and go leave nothing behind.
 func TestShortProfilesLeaveNothing(t *testing.T) {
+	rulebook.Covers(t, "B19")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.apply(serverYAML("s", "{matchLabels: {app: web}}", "http", "opaque"))
 		for i := range 10000 {

@@ -22,6 +22,7 @@ import (
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -212,7 +213,7 @@ func TestEndpointProfiles(t *testing.T) {
 		{"D136 finished pod", varied(meshedPod, "Running", "Succeeded"), "", "10.0.0.12:8989", bare(ip12, "8989"), false},
 		{"D136 terminating pod", varied(meshedPod, "uid: u1", `uid: u1, deletionTimestamp: "2026-01-01T00:00:00Z"`), "", "10.0.0.12:8989", bare(ip12, "8989"), false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			b := newProfileBench(t)
 			b.pod(test.pod)
 			if test.server != "" {
@@ -296,6 +297,7 @@ func podName(p *pb.DestinationProfile) string {
 }
 
 func TestEndpointProfileUpdates(t *testing.T) {
+	rulebook.Covers(t, "D134")
 	expect := func(t *testing.T, rule string, w *watched, want string) *pb.DestinationProfile {
 		t.Helper()
 		got := w.next()
@@ -304,7 +306,7 @@ func TestEndpointProfileUpdates(t *testing.T) {
 		}
 		return got
 	}
-	t.Run("D123", func(t *testing.T) {
+	rulebook.Run(t, "D123", func(t *testing.T) {
 		b := newProfileBench(t)
 		b.pod(varied(meshedPod, "Running", "Pending"))
 		w := b.watch("10.0.0.12:8989")
@@ -318,7 +320,7 @@ func TestEndpointProfileUpdates(t *testing.T) {
 		state.Remove(b.st, state.Pods, "ns", "name1-1")
 		expect(t, "deleted", w, "bare")
 	})
-	t.Run("D130, B27", func(t *testing.T) {
+	rulebook.Run(t, "D130, B27", func(t *testing.T) {
 		b := newProfileBench(t)
 		b.pod(meshedPod)
 		w := b.watch("192.0.2.10:7777")
@@ -336,10 +338,10 @@ func TestEndpointProfileUpdates(t *testing.T) {
 		}
 		state.Remove(b.st, state.Servers, "ns", "s")
 		if got := expect(t, "D134", w, "twin"); got != nil && got.OpaqueProtocol {
-			t.Error("D134: still opaque without the Server")
+			t.Error("still opaque without the Server")
 		}
 	})
-	t.Run("D133, B35", func(t *testing.T) {
+	rulebook.Run(t, "D133, B35", func(t *testing.T) {
 		b := newProfileBench(t)
 		b.workload(vm1)
 		b.policyServer(`{metadata: {namespace: ns, name: bad}, spec: {externalWorkloadSelector: {matchExpressions: [{key: a, operator: In}]}, port: 80, proxyProtocol: opaque}}`)
@@ -391,12 +393,12 @@ func TestGetProfileErrors(t *testing.T) {
 		{"D 2.2 host port", "192.0.2.10:7777", `FailedPrecondition: found 2 pods with a conflicting host network endpoint 192.0.2.10:7777`},
 		{"D 2.2 workloads", "192.0.2.50:80", `FailedPrecondition: found 2 externalworkloads with a conflicting ip 192.0.2.50:80`},
 		{"D121", "zzz.sts.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/sts for hostname zzz`},
-		{"D122", "vm-0.sts.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/sts for hostname vm-0`},
+		{"D122, L07", "vm-0.sts.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/sts for hostname vm-0`},
 		{"D122 ExternalWorkload", "vm-1.sts.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/sts for hostname vm-1`},
 		{"B24", "10-244-0-11.web.ns.svc.cluster.local:80", `NotFound: no pod found in EndpointSlices of Service ns/web for hostname 10-244-0-11`},
 		{"D 2.2 pod not known", "lost.sts.ns.svc.cluster.local:80", `Unknown: pod "lost" not found`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			sent, err := b.call(test.path, "")
 			s := status.Convert(err)
 			if got := s.Code().String() + ": " + s.Message(); got != test.want || len(sent) != 0 {
@@ -407,6 +409,7 @@ func TestGetProfileErrors(t *testing.T) {
 }
 
 func TestGetProfileByName(t *testing.T) {
+	rulebook.Covers(t, "B19, D120")
 	b := newProfileBench(t)
 	b.pod(meshedPod)
 	state.Put(b.st, state.Services, object[corev1.Service](t, `{metadata: {namespace: ns, name: web}, spec: {clusterIP: 10.1.0.1, clusterIPs: [10.1.0.1, "fd00::1"], ports: [{port: 8989}]}}`))
@@ -424,7 +427,7 @@ func TestGetProfileByName(t *testing.T) {
 		{"D102 port not on the Service", "web.ns.svc.cluster.local:1", "", "ns/route1"},
 		{"D101 no such Service", "none.ns.svc.cluster.local:80", "", "default"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			sent, err := b.call(test.path, test.token)
 			if err != nil || len(sent) != 1 {
 				t.Fatalf("%d messages, error %v", len(sent), err)
@@ -438,9 +441,9 @@ func TestGetProfileByName(t *testing.T) {
 		})
 	}
 	if got := podName(b.one("pod-0.web.ns.svc.cluster.local:8989")); got != "name1-1" {
-		t.Errorf("D120: %s", got)
+		t.Errorf("%s", got)
 	}
 	if held, topics := b.server.profiles.services.Held()+b.server.profiles.endpoints.Held(), b.g.Size(); held != 0 || topics != 0 {
-		t.Errorf("B19: %d views and %d topics are left", held, topics)
+		t.Errorf("%d views and %d topics are left", held, topics)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/test/load"
 )
@@ -68,9 +69,10 @@ func receive(t testing.TB, stream grpc.ServerStreamingClient[pb.Update], held ma
 	}
 }
 
-// D 0.1, D10: an existing Service without endpoints is silence, without even
+// An existing Service without endpoints is silence (D section 0), without even
 // the headers of an answer; they leave with the first message.
 func TestSilenceHasNoHeaders(t *testing.T) {
+	rulebook.Covers(t, "D10")
 	l := serveInProcess(t, loadShape{Services: 2, Endpoints: 1, Nodes: 1, Zones: 1})
 	l.slice(0, 0)
 	client := l.dial(t)
@@ -102,7 +104,7 @@ func heapLive() int64 {
 func TestManyStreamsOnOneConnection(t *testing.T) {
 	l := serveInProcess(t, loadShape{Services: 300, Endpoints: 1, Nodes: 1, Zones: 1})
 	client := l.dial(t)
-	t.Run("B16, D91 Get", func(t *testing.T) {
+	rulebook.Run(t, "B16, D91 Get", func(t *testing.T) {
 		var streams []grpc.ServerStreamingClient[pb.Update]
 		for i := range 300 {
 			streams = append(streams, openGet(t, client, i, ""))
@@ -114,7 +116,7 @@ func TestManyStreamsOnOneConnection(t *testing.T) {
 			}
 		}
 	})
-	t.Run("B16 GetProfile", func(t *testing.T) {
+	rulebook.Run(t, "B16 GetProfile", func(t *testing.T) {
 		var streams []grpc.ServerStreamingClient[pb.DestinationProfile]
 		for i := range 300 {
 			streams = append(streams, openProfile(t, client, fmt.Sprintf("svc-%d.load.svc.cluster.local:80", i)))
@@ -129,10 +131,7 @@ func TestManyStreamsOnOneConnection(t *testing.T) {
 
 // Streams end with OK when the server stops, also in the middle of an update.
 func TestStop(t *testing.T) {
-	t.Run("B20, D89", testStop)
-}
-
-func testStop(t *testing.T) {
+	rulebook.Covers(t, "B20, D89")
 	goroutines := runtime.NumGoroutine()
 	l := serveInProcess(t, loadShape{Services: 1, Endpoints: 50, Nodes: 3, Zones: 3})
 	var streams []grpc.ServerStreamingClient[pb.Update]
@@ -172,40 +171,36 @@ func (s *Server) nothingHeld() bool {
 
 // A thousand streams are closed at the moment of an update, then the server stops.
 func TestStreamsClosedDuringUpdate(t *testing.T) {
-	t.Run("B20", func(t *testing.T) {
-		goroutines := runtime.NumGoroutine()
-		l := serveInProcess(t, loadShape{Services: 1, Endpoints: 50, Nodes: 3, Zones: 3})
-		conn, err := grpc.NewClient(l.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	rulebook.Covers(t, "B20")
+	goroutines := runtime.NumGoroutine()
+	l := serveInProcess(t, loadShape{Services: 1, Endpoints: 50, Nodes: 3, Zones: 3})
+	conn, err := grpc.NewClient(l.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range 1000 {
+		stream, err := pb.NewDestinationClient(conn).Get(ctx, &pb.GetDestination{Path: "svc-0.load.svc.cluster.local:80", ContextToken: fmt.Sprintf(`{"nodeName":"node-%d"}`, i%3)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		for i := range 1000 {
-			stream, err := pb.NewDestinationClient(conn).Get(ctx, &pb.GetDestination{Path: "svc-0.load.svc.cluster.local:80", ContextToken: fmt.Sprintf(`{"nodeName":"node-%d"}`, i%3)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			receive(t, stream, map[string]string{})
-		}
-		var group sync.WaitGroup
-		group.Go(cancel)
-		for n := range 20 {
-			l.slice(0, 49-n)
-		}
-		group.Wait()
-		l.calls.news.until(t, "all streams are gone", l.server.nothingHeld)
-		conn.Close()
-		l.stop()
-		goroutinesEnd(t, goroutines+5)
-	})
+		receive(t, stream, map[string]string{})
+	}
+	var group sync.WaitGroup
+	group.Go(cancel)
+	for n := range 20 {
+		l.slice(0, 49-n)
+	}
+	group.Wait()
+	l.calls.news.until(t, "all streams are gone", l.server.nothingHeld)
+	conn.Close()
+	l.stop()
+	goroutinesEnd(t, goroutines+5)
 }
 
 // 10,000 short streams, some of them closed in the middle of an update, leave nothing behind.
 func TestShortStreamsLeaveNothing(t *testing.T) {
-	t.Run("B18, B19, B20", testShortStreams)
-}
-
-func testShortStreams(t *testing.T) {
+	rulebook.Covers(t, "B18, B19, B20")
 	l := serveInProcess(t, loadShape{Services: 20, Endpoints: 20, Nodes: 50, Zones: 3})
 	round := func(streams int) {
 		conn, err := grpc.NewClient(l.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -249,10 +244,7 @@ func testShortStreams(t *testing.T) {
 
 // Streams come and go while a Server turns on and off; run with -race.
 func TestStreamsDuringServerChanges(t *testing.T) {
-	t.Run("B07, B08", testServerChanges)
-}
-
-func testServerChanges(t *testing.T) {
+	rulebook.Covers(t, "B07, B08")
 	l := serveInProcess(t, loadShape{Services: 1, Endpoints: 20, Nodes: 3, Zones: 3})
 	client := l.dial(t)
 	var toggling, group sync.WaitGroup
@@ -308,9 +300,10 @@ func allOpaque(held map[string]string) bool {
 	return true
 }
 
-// B01: what a blocked stream holds on to are shared bytes and one snapshot.
-// B18: streams of equal effect share one view, whatever their nodes.
+// What a blocked stream holds on to are shared bytes and one snapshot, and
+// streams of equal effect share one view, whatever their nodes.
 func TestStreamsShareViews(t *testing.T) {
+	rulebook.Covers(t, "B01, B18")
 	bubble(t, testConfig(), func(t *testing.T, c *cluster) {
 		c.base()
 		c.apply(nodeYAML("n1", "a"), nodeYAML("n2", "a"), nodeYAML("n3", "b"))
@@ -340,8 +333,9 @@ func TestStreamsShareViews(t *testing.T) {
 	})
 }
 
-// D90: the group's metrics, and that they end with the group.
+// The group's metrics, and that they end with the group.
 func TestSubscriberMetrics(t *testing.T) {
+	rulebook.Covers(t, "D90, L16, L19")
 	registry := prometheus.NewRegistry()
 	config := testConfig()
 	config.Registerer = registry

@@ -17,6 +17,7 @@ import (
 	linkerdv1alpha2 "github.com/linkerd-lite/linkerd-lite/internal/apis/linkerd/v1alpha2"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -74,7 +75,7 @@ func TestTranslateProfile(t *testing.T) {
 		{name: "D 2.3 route without a name", spec: `routes: [{name: "", condition: {pathRegex: /}, isRetryable: true}]`,
 			want: `{"routes": [{"condition": {"path": {"regex": "/"}}, "metricsLabels": {"route": ""}, "isRetryable": true}]}`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			warnings := 0
 			got, err := translateProfile(profileOf(t, "ns", "1", test.spec), webTarget(), false, func(error) { warnings++ })
 			if err != nil {
@@ -117,7 +118,7 @@ func TestUnusableProfiles(t *testing.T) {
 		{"B39 null class", `routes: [{name: r, condition: {pathRegex: /}, responseClasses: [null]}]`},
 		{"null override", `dstOverrides: [null]`},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			if got, err := translateProfile(profileOf(t, "ns", "1", test.spec), webTarget(), false, func(error) {}); err == nil {
 				t.Errorf("translated to %v, want an error", got)
 			}
@@ -216,6 +217,7 @@ func TestServiceProfilePrecedence(t *testing.T) {
 }
 
 func TestServiceProfileStartsSilentWhenUnusable(t *testing.T) {
+	rulebook.Covers(t, "D112")
 	v := newProfileView(t, "", 80)
 	v.next()
 	v.view.Release()
@@ -223,7 +225,7 @@ func TestServiceProfileStartsSilentWhenUnusable(t *testing.T) {
 	set := (&serviceProfiles{clusterDomain: "cluster.local", log: slog.New(slog.DiscardHandler)}).newSet(v.g)
 	v.view, v.seen = set.Acquire(serviceProfileKey{"ns", "web", 80, ""}), 0
 	if got := v.next(); got != nil {
-		t.Errorf("D112 at start: %v, want silence", got)
+		t.Errorf("at start: %v, want silence", got)
 	}
 	state.Put(v.st, state.ServiceProfiles, profileOf(t, "ns", "2", `routes: [{name: good, condition: {pathRegex: /}}]`))
 	if got := route(v.next()); got != "ns/good" {
@@ -251,9 +253,9 @@ func TestServiceOpaquePorts(t *testing.T) {
 		{"D 3.6 an empty item names no port", 4244, annotated("1", "1,,2"), false},
 		{"D105 default port", 3306, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web"}}, true},
 		{"D105 empty annotation", 3306, annotated("1", ""), false},
-		{"D101, D108 no Service", 3306, nil, true},
+		{"D101, D108, L06 no Service", 3306, nil, true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			v := newProfileView(t, "", test.port)
 			before := v.next()
 			if test.service == nil {
@@ -275,6 +277,7 @@ func TestServiceOpaquePorts(t *testing.T) {
 }
 
 func TestServiceOpaquePortsChange(t *testing.T) {
+	rulebook.Covers(t, "D106, D107")
 	v := newProfileView(t, "", 4242)
 	v.next()
 	put := func(version, ports string) {
@@ -288,7 +291,7 @@ func TestServiceOpaquePortsChange(t *testing.T) {
 	}
 	put("2", "4242,4243")
 	if got := v.next(); got == nil || !got.OpaqueProtocol {
-		t.Errorf("D106 other ports edited: %v, want the same again", got)
+		t.Errorf("other ports edited: %v, want the same again", got)
 	}
 	put("3", "4243, 4242")
 	if got := v.next(); got != nil {
@@ -296,11 +299,12 @@ func TestServiceOpaquePortsChange(t *testing.T) {
 	}
 	state.Remove(v.st, state.Services, "ns", "web")
 	if got := v.next(); got == nil || got.OpaqueProtocol {
-		t.Errorf("D107 Service deleted: %v, want the default set", got)
+		t.Errorf("Service deleted: %v, want the default set", got)
 	}
 }
 
 func TestDefaultProfile(t *testing.T) {
+	rulebook.Covers(t, "D100")
 	got, err := translateProfile(nil, webTarget(), true, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -313,6 +317,6 @@ func TestDefaultProfile(t *testing.T) {
 	}
 	want.RetryBudget = &destination.RetryBudget{RetryRatio: 0.2, MinRetriesPerSecond: 10, Ttl: durationpb.New(10 * time.Second)}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-		t.Errorf("D100 (-want +got):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

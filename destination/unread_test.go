@@ -10,6 +10,7 @@ import (
 	linkerdv1alpha2 "github.com/linkerd-lite/linkerd-lite/internal/apis/linkerd/v1alpha2"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
 
@@ -95,7 +96,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 		return hash
 	}
 	for _, u := range []unread{get, service, pod} {
-		t.Run(u.name, u.run)
+		rulebook.Run(t, u.name, u.run)
 	}
 }
 

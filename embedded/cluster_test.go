@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 const (
@@ -74,12 +76,13 @@ func (r *running) end(t *testing.T) {
 	}
 }
 
-// B50, B51: instances in one process start and stop without regard to each
+// Instances in one process start and stop without regard to each
 // other, keep what they hold to themselves, and leave no goroutine.
 func TestInstancesInOneProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts clusters")
 	}
+	rulebook.Covers(t, "B50, B51")
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	warm := startRunning(t)
 	warm.wait(t)

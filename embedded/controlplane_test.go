@@ -8,29 +8,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // Two control planes in one process have nothing in common: each registers its
 // series once, on the registry that it is given.
 func TestTwoControlPlanesInOneProcess(t *testing.T) {
-	t.Run("B21", func(t *testing.T) {
-		before := seriesOf(t, prometheus.DefaultGatherer)
-		for _, replica := range []string{"first", "second"} {
-			registry := prometheus.NewRegistry()
-			newTestControlPlane(t, registry)
-			found := seriesOf(t, registry)
-			for _, name := range []string{"pod_cache_size", "job_cache_size", "cluster_store_size", "destination_views", "workqueue_drops_total"} {
-				if !found[name] {
-					t.Errorf("%s control plane: no series %s", replica, name)
-				}
+	rulebook.Covers(t, "B21")
+	before := seriesOf(t, prometheus.DefaultGatherer)
+	for _, replica := range []string{"first", "second"} {
+		registry := prometheus.NewRegistry()
+		newTestControlPlane(t, registry)
+		found := seriesOf(t, registry)
+		for _, name := range []string{"pod_cache_size", "job_cache_size", "cluster_store_size", "destination_views", "workqueue_drops_total"} {
+			if !found[name] {
+				t.Errorf("%s control plane: no series %s", replica, name)
 			}
 		}
-		for name := range seriesOf(t, prometheus.DefaultGatherer) {
-			if !before[name] {
-				t.Errorf("%s is registered for the whole process", name)
-			}
+	}
+	for name := range seriesOf(t, prometheus.DefaultGatherer) {
+		if !before[name] {
+			t.Errorf("%s is registered for the whole process", name)
 		}
-	})
+	}
 }
 
 // newTestControlPlane builds a control plane against an API server that is never asked.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestParseNetworks(t *testing.T) {
@@ -23,7 +24,7 @@ func TestParseNetworks(t *testing.T) {
 		{name: "prefix too long", list: "10.0.0.0/33", bad: true},
 		{name: "empty item", list: "10.0.0.0/8,,", bad: true},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			got, err := ParseNetworks(row.list)
 			if (err != nil) != row.bad {
 				t.Fatalf("error %v, want one: %v", err, row.bad)
@@ -40,9 +41,10 @@ func TestParseNetworks(t *testing.T) {
 }
 
 func TestNetworkMessage(t *testing.T) {
+	rulebook.Covers(t, "P107")
 	got := Network(netip.MustParsePrefix("192.0.2.1/24"))
 	if got.GetIp().GetIpv4() != 0xC0000201 || got.GetPrefixLen() != 24 {
-		t.Errorf("P107: %v", got)
+		t.Errorf("%v", got)
 	}
 	got = Network(netip.MustParsePrefix("fd00::1/64"))
 	if got.GetIp().GetIpv6().GetFirst() != 0xfd00<<48 || got.GetIp().GetIpv6().GetLast() != 1 || got.GetPrefixLen() != 64 {

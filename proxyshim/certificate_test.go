@@ -15,6 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
 )
@@ -44,10 +45,11 @@ func startFlaky(t *testing.T, c *clocktesting.FakeClock) (*fixture, *flakyIssuer
 	return f, issuer
 }
 
-// B71: the certificate is renewed at 70 % of its life; a machine that slept
+// The certificate is renewed at 70 % of its life; a machine that slept
 // past that renews before it serves; a failed renewal leaves the old one while
 // it is good, and nothing is served with one that has ended.
 func TestCertificateRenewal(t *testing.T) {
+	rulebook.Covers(t, "B71")
 	begin := time.Now()
 	life := identity.DefaultLifetime + identity.DefaultClockSkew
 	for _, test := range []struct {

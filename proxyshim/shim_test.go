@@ -23,6 +23,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
@@ -276,7 +277,7 @@ func TestMeshClient(t *testing.T) {
 		{"ordinary policy port", meshclient.Target{Addr: f.addr[policyPort]}, policyPort},
 		{"direct path to policy", meshclient.Target{Addr: f.direct, DirectPort: policyPort}, policyPort},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			test.target.ServerName, test.target.Identity = destinationName, web
 			cc := f.dial(test.target)
 			if test.port == policyPort {
@@ -300,7 +301,7 @@ func TestMeshClient(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("B74 server name in upper case", func(t *testing.T) {
+	rulebook.Run(t, "B74 server name in upper case", func(t *testing.T) {
 		conn := tls.Client(dialTCP(t, f.addr[destinationPort]), &tls.Config{
 			ServerName: strings.ToUpper(destinationName), RootCAs: f.anchors, Certificates: []tls.Certificate{web.Certificate},
 		})

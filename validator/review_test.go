@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook/webhooktest"
 	"github.com/linkerd-lite/linkerd-lite/validator/validatortest"
@@ -18,16 +19,17 @@ import (
 
 // TestReview sends every row that the API server could send to the HTTPS server.
 func TestReview(t *testing.T) {
+	rulebook.Covers(t, "A03, B38, B39")
 	post := serve(t)
 	for _, row := range validatortest.Cases() {
 		object, err := yaml.YAMLToJSONStrict([]byte(row.Text()))
 		if err != nil || strings.HasPrefix(row.ID, "V23") {
 			continue // not JSON, or a type that differs in JSON
 		}
-		t.Run(row.ID, func(t *testing.T) {
+		rulebook.Run(t, row.ID, func(t *testing.T) {
 			response := post(t, object)
 			if response.Response.UID != "u-1" {
-				t.Errorf("B38: uid %q", response.Response.UID)
+				t.Errorf("uid %q", response.Response.UID)
 			}
 			if response.Response.Allowed == row.Denied() {
 				t.Fatalf("allowed %v: %v", response.Response.Allowed, response.Response.Result)
@@ -40,7 +42,7 @@ func TestReview(t *testing.T) {
 				t.Errorf("got %d %q", result.Code, result.Message)
 			}
 			if row.Field != "" && !strings.HasPrefix(result.Message, `ServiceProfile "`) {
-				t.Errorf("B39: no name in %q", result.Message)
+				t.Errorf("no name in %q", result.Message)
 			}
 		})
 	}
@@ -79,10 +81,10 @@ func serve(t *testing.T) func(*testing.T, []byte) *admissionv1.AdmissionReview {
 		}
 		review, err := post(body)
 		if err != nil {
-			t.Fatalf("A03: %v", err)
+			t.Fatalf("%v", err)
 		}
 		if review.APIVersion != "admission.k8s.io/v1" || review.Request == nil {
-			t.Errorf("A03: review %v", review)
+			t.Errorf("review %v", review)
 		}
 		return review
 	}

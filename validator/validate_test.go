@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/validator/validatortest"
 )
 
@@ -14,7 +15,7 @@ const base = "web.n.svc.cluster.local"
 
 func TestValidate(t *testing.T) {
 	for _, row := range validatortest.Cases() {
-		t.Run(row.ID, func(t *testing.T) {
+		rulebook.Run(t, row.ID, func(t *testing.T) {
 			got := Validate([]byte(row.Text()), Options{ClusterDomain: "cluster.local"}).Problem
 			if got == nil {
 				if row.Denied() {
@@ -54,7 +55,7 @@ func TestWarnings(t *testing.T) {
 		{"no Service", "api.n.svc.cluster.local", `{}`, []string{"metadata.name"}},
 	}
 	for _, test := range tests {
-		t.Run(test.id, func(t *testing.T) {
+		rulebook.Run(t, test.id, func(t *testing.T) {
 			result := Validate([]byte("metadata: {name: "+test.name+"}\nspec: "+test.spec), Options{ClusterDomain: "cluster.local", ServiceExists: exists})
 			if result.Problem != nil {
 				t.Fatal(result.Problem)

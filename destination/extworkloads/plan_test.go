@@ -14,6 +14,7 @@ import (
 
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -114,7 +115,7 @@ func TestPlan(t *testing.T) {
 			[]*workloadv1beta1.ExternalWorkload{vm("a", 80, "192.0.2.1", "2001:db8::1")}, []int{1}},
 		{"D 3.8 a port that is not declared", service("vms", func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(9999) }), fleet(1, same), []int{1}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			plan := NewPlan(test.service, test.workloads, nil)
 			if diff := cmp.Diff(test.want, sizes(plan.Create)); diff != "" {
 				t.Errorf("slices (-want +got):\n%s", diff)
@@ -128,6 +129,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestSliceContent(t *testing.T) {
+	rulebook.Covers(t, "D143")
 	ew := vm("vm-1", 8080, "192.0.2.1")
 	ew.UID = "vm-uid"
 	ew.Labels["topology.kubernetes.io/zone"] = "east"
@@ -160,7 +162,7 @@ func TestSliceContent(t *testing.T) {
 		}},
 	}
 	if diff := cmp.Diff(want, plan.Create[0]); diff != "" {
-		t.Errorf("D143 (-want +got):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -183,7 +185,7 @@ func TestEndpointContent(t *testing.T) {
 		}, "true  0"},
 		{"being deleted", func(_ *corev1.Service, ew *workloadv1beta1.ExternalWorkload) { ew.DeletionTimestamp = &metav1.Time{} }, ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			s, ew := service("vms"), vm("vm-1", 8080, "192.0.2.1")
 			test.change(s, ew)
 			got := ""
@@ -320,7 +322,7 @@ func TestPlansFollowWorkloads(t *testing.T) {
 		}), nil},
 		{"D141 another namespace", nil, labelled("a", func(ew *workloadv1beta1.ExternalWorkload) { ew.Namespace = "other" }), nil},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			graph := view.NewGraph(st)
 			plans := view.NewSet(graph, planOf, samePlan)
 			keyOf := func(name string) reconcile.Key {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
 
@@ -66,7 +67,7 @@ func TestWanted(t *testing.T) {
 		})}, []string{"east"}, 0},
 		{"D 3.4 two for one cluster", []*corev1.Secret{secret("a", "east", readable), secret("b", "east", readable)}, []string{"east"}, 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			rejected := 0
 			found := wanted(func(yield func(*corev1.Secret) bool) {
 				for _, s := range test.secrets {
@@ -189,9 +190,10 @@ func run(t *testing.T) (*state.State, *Links) {
 	return st, l
 }
 
-// D146, D 3.4: a Secret links, another version of it links anew, one that
-// cannot be read changes nothing, its deletion unlinks.
+// A Secret links, another version of it links anew, one that
+// cannot be read changes nothing, its deletion unlinks (D 3.4).
 func TestLinksFollowSecrets(t *testing.T) {
+	rulebook.Covers(t, "D146, L20")
 	kubeconfig := emptyCluster(t, func() bool { return false }, nil)
 	st, l := run(t)
 	// linked waits until the cluster is linked.

@@ -13,11 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// B87: what is dialled for a node, a pod or a Service is this machine or nothing,
+// What is dialled for a node, a pod or a Service is this machine or nothing,
 // and no name is looked up.
 func TestDialsThisMachineOnly(t *testing.T) {
+	rulebook.Covers(t, "B87")
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

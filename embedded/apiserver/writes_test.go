@@ -10,11 +10,14 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// B75: of the requests that write two are under way; the third waits, reads
+// Of the requests that write two are under way; the third waits, reads
 // and reviews do not.
 func TestWriteQueue(t *testing.T) {
+	rulebook.Covers(t, "B75")
 	servers := apirequest.RequestInfo{IsResourceRequest: true, Verb: "create", APIGroup: "policy.linkerd.io", Resource: "servers"}
 	for _, test := range []struct {
 		name   string

@@ -29,6 +29,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
@@ -174,8 +175,9 @@ func TestTokenSecret(t *testing.T) {
 	}, func() string { return "" })
 }
 
-// B82: a ReplicationController has its pod.
+// A ReplicationController has its pod.
 func TestReplicationController(t *testing.T) {
+	rulebook.Covers(t, "B82")
 	client := fake.NewClientset(&corev1.ReplicationController{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "u"},
 		Spec: corev1.ReplicationControllerSpec{
@@ -257,8 +259,9 @@ func TestApprovedRequestIsSigned(t *testing.T) {
 	}
 }
 
-// B82: a kind of which nothing is made is told of once, for as long as it is in use.
+// A kind of which nothing is made is told of once, for as long as it is in use.
 func TestNoticeOfWhatIsNotServed(t *testing.T) {
+	rulebook.Covers(t, "B82")
 	table, err := problems.New(problems.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
-// service is a row of the table of Services (layout section 2).
+// service is a row of the table of Services (cluster section 2).
 type service struct {
 	Name, Component, PortName string
 	Port                      int
@@ -18,7 +18,7 @@ type service struct {
 	Headless                  bool
 }
 
-// deployment is a workload of the control plane (layout section 3).
+// deployment is a workload of the control plane (cluster section 3).
 type deployment struct {
 	Component     string
 	Identity      string

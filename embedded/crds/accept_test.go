@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // admit does with an object what the API server does before admission: defaults, pruning, validation.
@@ -137,7 +139,7 @@ func TestAccept(t *testing.T) {
 		byName[crd.Name] = crd
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			errs := admit(t, byName[test.crd], test.version, object(t, test.spec))
 			if (len(errs) == 0) != test.ok {
 				t.Errorf("errors %v, want accepted %v", errs, test.ok)
@@ -178,7 +180,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			for _, crd := range builtin {
 				if crd.Name != test.crd {
 					continue

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
@@ -71,6 +72,7 @@ func runKeeper(t *testing.T, config *rest.Config) (*Keeper, time.Duration, func(
 }
 
 func TestKeeper(t *testing.T) {
+	rulebook.Covers(t, "P05")
 	config := startServer(t)
 	client := clientset.NewForConfigOrDie(config).ApiextensionsV1().CustomResourceDefinitions()
 	objects := dynamic.NewForConfigOrDie(config)
@@ -101,7 +103,7 @@ func TestKeeper(t *testing.T) {
 		t.Error(err)
 	}
 	if err := create(servers, server("b", map[string]any{"podSelector": map[string]any{}, "externalWorkloadSelector": map[string]any{}, "port": int64(80)})); err == nil {
-		t.Error("P05: a Server with two selectors was stored")
+		t.Error("a Server with two selectors was stored")
 	}
 
 	t.Run("an older built-in definition is updated", func(t *testing.T) {

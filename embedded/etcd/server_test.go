@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
@@ -71,8 +72,9 @@ func TestKeepsDataOverRestarts(t *testing.T) {
 	}
 }
 
-// B54: nothing listens on TCP, and others of this machine cannot reach the socket.
+// Nothing listens on TCP, and others of this machine cannot reach the socket.
 func TestDirectoryIsPrivate(t *testing.T) {
+	rulebook.Covers(t, "B54")
 	dir := filepath.Join(t.TempDir(), "data")
 	_, stop := start(t, dir)
 	defer stop()

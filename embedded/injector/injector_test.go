@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -202,7 +203,7 @@ func TestWhoIsInjected(t *testing.T) {
 		{name: "control plane", pod: func(p *corev1.Pod) { p.Labels = map[string]string{"linkerd.io/control-plane-component": "destination"} }, byDefault: true},
 		{name: "CNI plugin", pod: func(p *corev1.Pod) { p.Labels = map[string]string{"linkerd.io/cni-resource": "true"} }, byDefault: true},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			if test.pod == nil {
 				test.pod = func(*corev1.Pod) {}
 			}
@@ -285,7 +286,7 @@ func TestFailures(t *testing.T) {
 		{"B38 broken Pod", brokenLookup{}, "Pod", []byte(`{"spec":7}`), "proxy injection: read Pod: json: cannot unmarshal number"},
 		{"B38 broken Service", brokenLookup{}, "Service", []byte(`{`), "proxy injection: read Service: unexpected end"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			i := injector.New(injector.Config{Default: true}, test.lookup)
 			response := i.Review(t.Context(), request(test.kind, "ns", test.object))
 			if response.Allowed || response.UID != "u-1" || !strings.HasPrefix(response.Result.Message, test.want) {

@@ -14,10 +14,11 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestDeletions is B59.
 func TestDeletions(t *testing.T) {
+	rulebook.Covers(t, "B59")
 	both := docs(cm("a", "1"), cm("b", "1"))
 	tests := []struct {
 		name    string
@@ -92,8 +93,9 @@ func TestDeletions(t *testing.T) {
 	}
 }
 
-// TestMoves is B59: neither a rename nor a move to another file sends anything.
+// Neither a rename nor a move to another file sends anything.
 func TestMoves(t *testing.T) {
+	rulebook.Covers(t, "B59")
 	tests := []struct {
 		name   string
 		change func(b *bench)
@@ -147,8 +149,9 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestBrokenKeeps is B58 and B59: what cannot be read replaces and deletes nothing.
+// What cannot be read replaces and deletes nothing.
 func TestBrokenKeeps(t *testing.T) {
+	rulebook.Covers(t, "B58, B59")
 	tests := []struct {
 		name   string
 		change func(b *bench)

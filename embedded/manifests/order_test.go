@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestOrder is B61.
 func TestOrder(t *testing.T) {
+	rulebook.Covers(t, "B61")
 	route := "apiVersion: example.com/v1\nkind: Route\nmetadata: {name: r, namespace: ns}\n"
 	key := source.Key{Group: "example.com", Kind: "Route", Namespace: "ns", Name: "r"}
 	definition := crd("example.com", "Route", "routes")

@@ -13,11 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestSaves is B58: however a file is written, its final state is applied, and
+// However a file is written, its final state is applied, and
 // what it passes through deletes nothing.
 func TestSaves(t *testing.T) {
+	rulebook.Covers(t, "B58")
 	tests := []struct {
 		name string
 		// save turns a.yaml, which has ConfigMap a with v 1, into one with v 2.
@@ -84,8 +86,9 @@ func TestSaves(t *testing.T) {
 	}
 }
 
-// TestProjectedVolume is B58: the kubelet's way to swap a directory of files.
+// The kubelet's way to swap a directory of files.
 func TestProjectedVolume(t *testing.T) {
+	rulebook.Covers(t, "B58")
 	t.Parallel()
 	b := newBench(t)
 	b.write("..1/a.yaml", cm("a", "1"))
@@ -103,8 +106,9 @@ func TestProjectedVolume(t *testing.T) {
 	b.deletesNothing()
 }
 
-// TestNewDirectories is B58: sub-directories that appear are watched at once.
+// Sub-directories that appear are watched at once.
 func TestNewDirectories(t *testing.T) {
+	rulebook.Covers(t, "B58")
 	t.Parallel()
 	b := newBench(t)
 	b.start()

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // kill puts an APIService there behind which nobody answers.
@@ -35,9 +36,10 @@ func (f *fakeAPI) revive(gv string) {
 
 const foo = "apiVersion: foo.example.com/v1\nkind: Foo\nmetadata: {name: f, namespace: ns}\n"
 
-// TestSilentGroup is B76: where nobody answers for one group, its objects wait and say
+// Where nobody answers for one group, its objects wait and say
 // why, and everything else is applied and deleted.
 func TestSilentGroup(t *testing.T) {
+	rulebook.Covers(t, "B76")
 	t.Parallel()
 	why := "APIService v1.foo.example.com is not available: ServiceNotFound: service/nothing is not present; the object is applied when it answers"
 	b := newBench(t)
@@ -65,9 +67,10 @@ func TestSilentGroup(t *testing.T) {
 	b.inSync()
 }
 
-// TestSilentLater is B76: a group that falls silent makes nothing of the rest wait, also
+// A group that falls silent makes nothing of the rest wait, also
 // across a restart, and its objects do not count as gone.
 func TestSilentLater(t *testing.T) {
+	rulebook.Covers(t, "B76")
 	t.Parallel()
 	b := newBench(t)
 	b.api.serve("foo.example.com/v1", "Foo", "foos", true, false)
@@ -114,9 +117,10 @@ func TestOneKindFails(t *testing.T) {
 	b.data("a", "2")
 }
 
-// TestStaysTerminating is B76: what was deleted and is held is named, also after a
+// What was deleted and is held is named, also after a
 // restart, and the directories are not in sync before it is gone.
 func TestStaysTerminating(t *testing.T) {
+	rulebook.Covers(t, "B76")
 	t.Parallel()
 	b := newBench(t)
 	held := strings.Replace(cm("held", "1"), "  name:", "  finalizers: [example.com/a]\n  name:", 1)

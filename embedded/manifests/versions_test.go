@@ -8,11 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestNewerVersion is B77: an apply that fails because the object does not fit the version in which
+// An apply that fails because the object does not fit the version in which
 // its fields were written moves the owners, and succeeds.
 func TestNewerVersion(t *testing.T) {
+	rulebook.Covers(t, "B77")
 	t.Parallel()
 	thing := "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t, namespace: ns}\n"
 	key := source.Key{Group: "example.com", Kind: "Thing", Namespace: "ns", Name: "t"}
@@ -37,9 +39,10 @@ func TestNewerVersion(t *testing.T) {
 	b.deletesNothing()
 }
 
-// TestEmptyStatus is B78: such a manifest applies no status, leaves the Pod to the kubelet, and
+// Such a manifest applies no status, leaves the Pod to the kubelet, and
 // gives no notice; also within a List.
 func TestEmptyStatus(t *testing.T) {
+	rulebook.Covers(t, "B78")
 	t.Parallel()
 	b := newBench(t)
 	b.edit = func(cfg *Config) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // Series are served in the format of Prometheus, and in OpenMetrics to those who ask.
@@ -80,7 +81,7 @@ func TestServer(t *testing.T) {
 		{"P305 profiles, unless asked for", "GET", "/debug/pprof/", true, 404, ""},
 		{"only read", "POST", "/live", true, 405, ""},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			ready.Store(row.ready)
 			request, err := http.NewRequestWithContext(t.Context(), row.method, "http://"+listener.Addr().String()+row.path, nil)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	policyv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta1"
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // TestDecode checks which specs decode, from JSON and from unstructured content alike.
@@ -56,7 +57,7 @@ func TestDecode(t *testing.T) {
 		{"route", func() any { return &policyv1beta3.HTTPRoute{} }, `{parentRefs: [{name: a}], rules: [{timeouts: {request: 10s}}]}`, true},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			data, err := yaml.YAMLToJSON([]byte("spec: " + test.yaml))
 			if err != nil {
 				t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
@@ -193,7 +194,7 @@ func TestMetrics(t *testing.T) {
 		{"P307 policy", grpcserver.PolicyNaming, "NOT_FOUND", "0"},
 		{"D 4.1 controller", grpcserver.ControllerNaming, "NotFound", "1"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			known := true
 			f := start(t, test.naming, &policies{get: func(*inbound.PortSpec) (*inbound.Server, error) {
 				if known {
@@ -220,8 +221,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// P306: an open stream has started, has sent, and is not handled.
+// An open stream has started, has sent, and is not handled.
 func TestStreamMetrics(t *testing.T) {
+	rulebook.Covers(t, "P306")
 	f := start(t, grpcserver.PolicyNaming, &policies{})
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := f.client.WatchPort(ctx, &inbound.PortSpec{})
@@ -261,8 +263,9 @@ func value(t testing.TB, g prometheus.Gatherer, name, method string) string {
 	return fmt.Sprint(sum)
 }
 
-// B16: 300 streams on one connection all get their first message.
+// 300 streams on one connection all get their first message.
 func TestManyStreamsOnOneConnection(t *testing.T) {
+	rulebook.Covers(t, "B16")
 	f := start(t, grpcserver.PolicyNaming, &policies{})
 	for range 300 {
 		stream, err := f.client.WatchPort(t.Context(), &inbound.PortSpec{})
@@ -323,7 +326,7 @@ func TestStop(t *testing.T) {
 			return func() { r.close() }
 		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			f := start(t, grpcserver.PolicyNaming, &policies{})
 			after := test.before(t, f)
 			begin := time.Now()

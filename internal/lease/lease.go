@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Timing of the Leases of a 2.20 control plane (D section 3.8, layout section 4).
+// Timing of the Leases of a 2.20 control plane (D section 3.8, cluster section 4).
 const (
 	Duration      = 30 * time.Second
 	renewDeadline = 10 * time.Second

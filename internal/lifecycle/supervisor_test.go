@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,8 +46,9 @@ func (j *journal) part(name string, after ...string) Part {
 	}}
 }
 
-// B51: a store stops last, after all that use it.
+// A store stops last, after all that use it.
 func TestOrder(t *testing.T) {
+	rulebook.Covers(t, "B51")
 	var j journal
 	s, err := New(Config{}, j.part("grpc", "state"), j.part("state", "api"), j.part("api", "etcd"), j.part("etcd"))
 	if err != nil {

@@ -3,7 +3,7 @@ package linkerd
 // Version is the version of Linkerd whose behaviour this program has.
 const Version = "2.20"
 
-// Labels (layout section 9).
+// Labels (cluster section 9).
 const (
 	ControlPlaneNSLabel        = "linkerd.io/control-plane-ns"
 	ControlPlaneComponentLabel = "linkerd.io/control-plane-component"
@@ -21,7 +21,7 @@ const (
 	MirrorClusterLabel   = "mirror.linkerd.io/cluster-name"
 )
 
-// Annotations (layout section 10).
+// Annotations (cluster section 10).
 const (
 	InjectAnnotation               = "linkerd.io/inject"
 	OpaquePortsAnnotation          = "config.linkerd.io/opaque-ports"
@@ -56,7 +56,7 @@ const (
 	ExternalWorkloadProxyPort = "linkerd-proxy"
 )
 
-// Ports (layout section 3).
+// Ports (cluster section 3).
 const (
 	DestinationPort   = 8086
 	PolicyPort        = 8090

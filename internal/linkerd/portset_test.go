@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestParsePortSet(t *testing.T) {
@@ -33,7 +34,7 @@ func TestParsePortSet(t *testing.T) {
 		{name: "only a comma", in: ",", bad: true},
 		{name: "overlap", in: "1-5,3-9,10", want: "1-10"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			set, err := linkerd.ParsePortSet(test.in, named)
 			if got := set.String(); got != test.want {
 				t.Errorf("ParsePortSet(%q) = %q, want %q", test.in, got, test.want)

@@ -8,11 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// B69, P311: a route of a newer Gateway API is skipped with one warning that
+// A route of a newer Gateway API is skipped with one warning that
 // names it, and its last good version stays; the routes next to it work.
 func TestUndecodableRoutes(t *testing.T) {
+	rulebook.Covers(t, "B69, P311")
 	const gateway, grpc, policy = "gateway.networking.k8s.io/v1 HTTPRoute", "gateway.networking.k8s.io/v1 GRPCRoute", "policy.linkerd.io/v1beta3 HTTPRoute"
 	for _, row := range []struct {
 		name, kind, rule string

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // The keys by which objects are found.
@@ -46,7 +48,7 @@ func TestIndexKeys(t *testing.T) {
 		{"D31 owner", slice, `{metadata: {ownerReferences: [{kind: Deployment, name: a}, {kind: Service, name: ""}, {kind: Service, name: b}, {kind: Service, name: c}]}}`, []string{"b"}},
 		{"neither", slice, `{metadata: {ownerReferences: [{kind: Deployment, name: a}]}}`, []string{""}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			if diff := cmp.Diff(row.want, row.keys(row.object)); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func server(name, version string, port any) *unstructured.Unstructured {
@@ -47,9 +49,10 @@ func serverPort(s *State, name string) string {
 	return obj.Spec.Port.String()
 }
 
-// B34, B69, policy-inbound 1.3: one object that does not decode harms no other
-// and keeps its own last valid version.
+// One object that does not decode harms no other
+// and keeps its own last valid version (policy-inbound 1.3).
 func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
+	rulebook.Covers(t, "B34, B69, L10, L13")
 	var log bytes.Buffer
 	s, k := newLoggingServerSink(t, slog.New(slog.NewTextHandler(&log, nil)))
 	bad := map[string]any{"not": "a port"}
@@ -95,9 +98,10 @@ func TestUndecodableObjectKeepsItsLastVersion(t *testing.T) {
 	}
 }
 
-// B69: what does not decode is noted once, however often its status changes or
+// What does not decode is noted once, however often its status changes or
 // it is listed, and again when something else is wrong or it was well meanwhile.
 func TestUndecodableObjectIsNotedOnce(t *testing.T) {
+	rulebook.Covers(t, "B69")
 	var log bytes.Buffer
 	_, k := newLoggingServerSink(t, slog.New(slog.NewTextHandler(&log, nil)))
 	bad, worse := map[string]any{"not": "a port"}, int64(0)
@@ -126,9 +130,10 @@ func TestUndecodableObjectIsNotedOnce(t *testing.T) {
 	}
 }
 
-// B32, policy-inbound 2.3: a list of what is known already changes nothing, and
-// what an object was is told when a list has something new of it.
+// A list of what is known already changes nothing, and
+// what an object was is told when a list has something new of it (policy-inbound 2.3).
 func TestListAgain(t *testing.T) {
+	rulebook.Covers(t, "B32")
 	s, k := newServerSink(t)
 	sub := s.Subscribe()
 	list := func(objects ...any) []Change {

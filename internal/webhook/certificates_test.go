@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // leaf is the certificate that a server presents, after it was verified for a name.
@@ -66,7 +68,7 @@ func TestCertificates(t *testing.T) {
 			t.Errorf("%d certificates reported as new, want %d", got, want)
 		}
 	}
-	t.Run("A05 P312 an exchanged file is served", func(t *testing.T) {
+	rulebook.Run(t, "A05 P312 an exchanged file is served", func(t *testing.T) {
 		second := start(t, config)
 		expectReplaced(t, 0)
 		other := newCertificates("", config.DNSNames, config.Now, first.config.Log)

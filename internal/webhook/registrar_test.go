@@ -13,9 +13,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// configurations is what layout section 5 says, with failurePolicy Fail and a URL.
+// configurations is what cluster section 5 says, with failurePolicy Fail and a URL.
 const configurations = `
 - kind: ValidatingWebhookConfiguration
   name: linkerd-policy-validator-webhook-config
@@ -167,7 +169,7 @@ func TestProbeNamespace(t *testing.T) {
 		{"no namespace yet", nil, "", false},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			client := fake.NewClientset()
 			for _, namespace := range test.namespaces {
 				if err := client.Tracker().Add(namespace); err != nil {

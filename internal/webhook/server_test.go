@@ -21,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
@@ -134,7 +135,7 @@ func TestServer(t *testing.T) {
 		{"B38 policy cut off", "POST", "/policy", good[:200], 200, `"uid":"u-1","allowed":false`, ""},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			status, body := call(t, http, test.method, server.URL(test.path), test.body)
 			if status != test.status {
 				t.Errorf("status %d, want %d", status, test.status)

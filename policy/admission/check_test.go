@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 const (
@@ -328,7 +330,7 @@ func (r row) object(tb testing.TB, spec string) []byte {
 func TestCheck(t *testing.T) {
 	for _, row := range allRows() {
 		for _, spec := range row.specs {
-			t.Run(row.id+" "+row.kind+" "+spec, func(t *testing.T) {
+			rulebook.Run(t, row.id+" "+row.kind+" "+spec, func(t *testing.T) {
 				got := Check(schema.GroupKind{Group: row.group, Kind: row.kind}, "ns", row.object(t, spec)).Problem
 				switch {
 				case row.field == "" && got != nil:
@@ -362,7 +364,7 @@ func TestCheckObject(t *testing.T) {
 		{"unknown kind of a known group", gatewayGroup, "Gateway", `{}`, ""},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			field := ""
 			if p := Check(schema.GroupKind{Group: test.group, Kind: test.kind}, "", []byte(test.object)).Problem; p != nil {
 				field = p.Field

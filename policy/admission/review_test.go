@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook/webhooktest"
 )
@@ -41,7 +42,7 @@ func request(tb testing.TB, r row, spec string) []byte {
 func TestReview(t *testing.T) {
 	post := serve(t)
 	for _, row := range allRows() {
-		t.Run(row.id+" "+row.kind, func(t *testing.T) {
+		rulebook.Run(t, row.id+" "+row.kind, func(t *testing.T) {
 			for _, spec := range row.specs {
 				review, err := post(request(t, row, spec))
 				if err != nil {
@@ -60,7 +61,7 @@ func TestReview(t *testing.T) {
 			}
 		})
 	}
-	t.Run("P69", func(t *testing.T) {
+	rulebook.Run(t, "P69", func(t *testing.T) {
 		review, err := post([]byte(`{}`))
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func TestReview(t *testing.T) {
 			t.Errorf("got %v", review.Response)
 		}
 	})
-	t.Run("P70", func(t *testing.T) {
+	rulebook.Run(t, "P70", func(t *testing.T) {
 		review, err := post(request(t, row{kind: "ConfigMap"}, `{}`))
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 var at = field.NewPath("spec")
@@ -42,7 +44,7 @@ func TestHTTPMatches(t *testing.T) {
 		{"method", `{method: TRACE}`, `{"method":{"registered":"TRACE"}}`},
 		{"unknown method", `{method: QUERY}`, ``},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			var match gatewayv1.HTTPRouteMatch
 			read(t, row.match, &match)
 			got, err := HTTPMatch(at, match)
@@ -62,7 +64,7 @@ func TestGRPCMatches(t *testing.T) {
 		{"unknown type", `{method: {type: Prefix, service: s}}`, ``},
 		{"header regex", `{headers: [{name: A, type: RegularExpression, value: "("}]}`, ``},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			var match gatewayv1.GRPCRouteMatch
 			read(t, row.match, &match)
 			got, err := GRPCMatch(at, match)
@@ -108,7 +110,7 @@ func TestFilters(t *testing.T) {
 		{"no port", `{requestRedirect: {port: 0}}`, `{"status":200}`},
 		{"negative port", `{requestRedirect: {port: -1}}`, `{"status":200}`},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			var filter gatewayv1.HTTPRouteFilter
 			read(t, row.filter, &filter)
 			var got proto.Message

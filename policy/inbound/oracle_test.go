@@ -45,7 +45,7 @@ func items(value any, path ...string) []any {
 	return list
 }
 
-// oracle says what the catalogue says of a port, from all objects at once and without
+// oracle says what the rules say of a port, from all objects at once and without
 // regard to time. It shares no code with what it is compared with.
 type oracle map[string]object
 
@@ -299,7 +299,7 @@ func genCluster(tb testing.TB) *rapid.Generator[map[string]string] {
 	})
 }
 
-// Whatever the objects, and whatever they were before, a port has what the catalogue says
+// Whatever the objects, and whatever they were before, a port has what the rules say
 // (policy-inbound 3 to 9), for new calls and for streams that saw it all.
 func TestAnswersAreThoseOfTheCatalogue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // Objects that most scenarios start from.
@@ -89,7 +91,7 @@ const (
 	byAllNets = "{group: policy.linkerd.io, kind: NetworkAuthentication, name: all-nets}"
 )
 
-// scenario is a row of the catalogue, by its number.
+// scenario is a row whose name begins with the rules that it holds.
 type scenario struct {
 	config func(*Config)
 	run    func(t *testing.T, c *cluster)
@@ -98,7 +100,7 @@ type scenario struct {
 func run(t *testing.T, rows map[string]scenario) {
 	t.Helper()
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
+		rulebook.Run(t, name, func(t *testing.T) {
 			config := DefaultConfig()
 			if row.config != nil {
 				row.config(&config)

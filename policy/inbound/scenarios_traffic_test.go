@@ -10,6 +10,7 @@ import (
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -170,10 +171,7 @@ func TestTraffic(t *testing.T) {
 
 // Where the Gateway API is not installed, Linkerd's own routes work.
 func TestWithoutGatewayAPI(t *testing.T) {
-	t.Run("P303", withoutGatewayAPI)
-}
-
-func withoutGatewayAPI(t *testing.T) {
+	rulebook.Covers(t, "P303")
 	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: []*state.KindInfo{
 		&state.Pods.KindInfo, &state.Servers.KindInfo, &state.PolicyHTTPRoutes.KindInfo,
 	}})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
@@ -88,10 +89,7 @@ func (s *served) metric(name string, labels ...string) float64 {
 }
 
 func TestMetricsOfCalls(t *testing.T) {
-	t.Run("P306 P307 P308 P313", metricsOfCalls)
-}
-
-func metricsOfCalls(t *testing.T) {
+	rulebook.Covers(t, "P306, P307, P308, P313")
 	s := serve(t, func(*Config) {})
 	s.put(podPause)
 	s.put("kind: Pod\nmetadata: {namespace: ns, name: unmeshed}\nspec: {}")
@@ -138,9 +136,10 @@ func metricsOfCalls(t *testing.T) {
 	check(1, "grpc_server_handled_total", service, "grpc_method=WatchPort", "grpc_code=OK")
 }
 
-// B01, B02: a client that does not read delays nobody, and when it reads again
+// A client that does not read delays nobody, and when it reads again
 // it gets the newest answer in few messages.
 func TestClientThatDoesNotRead(t *testing.T) {
+	rulebook.Covers(t, "B01, B02")
 	s := serve(t, func(*Config) {})
 	s.put(podPause)
 	// A large answer fills the client's window.
@@ -181,8 +180,9 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// B16: more streams on one connection than gRPC allows by default.
+// More streams on one connection than gRPC allows by default.
 func TestManyStreamsOnOneConnection(t *testing.T) {
+	rulebook.Covers(t, "B16")
 	s := serve(t, func(*Config) {})
 	client := s.client()
 	const streams = 300

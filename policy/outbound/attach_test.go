@@ -3,12 +3,14 @@ package outbound
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // A parentRef without port is for all ports, declared or asked for by name alone.
 func TestParentRefWithoutPort(t *testing.T) {
 	for _, v := range allVariants {
-		t.Run("P172 "+v.name, func(t *testing.T) {
+		rulebook.Run(t, "P172 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc())
 				streams := []*stream{c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.10:9999"), c.watch("ns", "my-svc.ns.svc:1")}
@@ -29,7 +31,7 @@ func TestParentRefWithoutPort(t *testing.T) {
 // Who a route applies to.
 func TestProducersAndConsumers(t *testing.T) {
 	for _, v := range allVariants {
-		t.Run("P173 P174 P175 P176 P192 B68 "+v.name, func(t *testing.T) {
+		rulebook.Run(t, "P173 P174 P175 P176 P192 B68 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), backendSvc)
 				own, consumer, other := c.watch("ns", "10.96.0.10:4191"), c.watch("consumer", "10.96.0.10:4191"), c.watch("other", "10.96.0.10:4191")
@@ -161,7 +163,7 @@ func TestRoutesForTheGlobalEgressNetwork(t *testing.T) {
 func TestRouteChangesParent(t *testing.T) {
 	const toOther = "group: core, kind: Service, name: other, port: 4191"
 	for _, v := range allVariants {
-		t.Run("P177 B62 "+v.name, func(t *testing.T) {
+		rulebook.Run(t, "P177 B62 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), service("other", "10.96.0.11"), v.route(routeDoc{}))
 				s, other := c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.11:4191")
@@ -188,7 +190,7 @@ func TestRouteChangesParent(t *testing.T) {
 // the status that accepts is found by name alone (policy-outbound 4).
 func TestRouteMovesToTheSameNameElsewhere(t *testing.T) {
 	for _, v := range allVariants {
-		t.Run("P177 "+v.name, func(t *testing.T) {
+		rulebook.Run(t, "P177 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), strings.Replace(service("my-svc", "10.96.0.11"), "namespace: ns", "namespace: b", 1))
 				before, after := toSvc+", namespace: ns", toSvc+", namespace: b"
@@ -247,9 +249,10 @@ func TestRoutesOfOthersAreNotWarnedOf(t *testing.T) {
 	})
 }
 
-// P113: what attaches (policy-outbound 4). Each row is a reference and the
+// What attaches (policy-outbound 4). Each row is a reference and the
 // reference that the status accepts.
 func TestAttachment(t *testing.T) {
+	rulebook.Covers(t, "P113")
 	for _, row := range []struct {
 		name, ref, status string
 		want              bool
@@ -273,7 +276,7 @@ func TestAttachment(t *testing.T) {
 		{"status of another group", toSvc, "group: gateway.networking.k8s.io, kind: Service, name: my-svc, port: 4191", false},
 		{"own namespace", toSvc + ", namespace: ns", toSvc, true},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), polHTTP.route(routeDoc{parents: []string{row.ref}, status: []string{row.status}}))
 				if got := strings.Contains(c.get("ns", "10.96.0.10:4191"), polHTTP.line("route")); got != row.want {

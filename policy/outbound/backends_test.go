@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // failure is how a kind of route says that a backend cannot be used.
@@ -68,7 +70,7 @@ func TestBackends(t *testing.T) {
 	} {
 		for _, parent := range row.parents {
 			for _, v := range row.only {
-				t.Run(row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
+				rulebook.Run(t, row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
 					bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 						c.apply(parent.doc(), backendSvc, other, far, v.route(routeDoc{parents: []string{parent.ref}, rules: "[{backendRefs: [" + row.refs + "]}]"}))
 						want := row.want
@@ -114,7 +116,7 @@ func TestEgressBackendGoes(t *testing.T) {
 // A backend is valid as soon as, and as long as, it exists.
 func TestBackendComesAndGoes(t *testing.T) {
 	for _, v := range allVariants {
-		t.Run("P164 P165 B62 "+v.name, func(t *testing.T) {
+		rulebook.Run(t, "P164 P165 B62 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), v.route(routeDoc{rules: "[{backendRefs: [{name: backend, port: 8888}]}]"}))
 				s := c.watch("ns", "10.96.0.10:4191")

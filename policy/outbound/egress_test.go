@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
@@ -45,7 +46,7 @@ func TestEgressNetworkOf(t *testing.T) {
 		{"all that is not the cluster's, IPv6", []string{one("ns", "a", old, "")}, "ns/a", "2001:db8::1"},
 		{"IPv6 sizes are exact", []string{one("ns", "a", old, "[{cidr: '2001:db8::/32'}]"), one("ns", "b", young, "[{cidr: '2001:db8::/96'}]")}, "ns/b", "2001:db8::1"},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			bubble(t, config, func(t *testing.T, c *cluster) {
 				c.apply(row.networks...)
 				to := "192.168.0.4:80"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
@@ -77,7 +78,7 @@ func bubble(t *testing.T, config Config, run func(t *testing.T, c *cluster)) {
 // scenario is a bubble with the numbers of what it shows for a name.
 func scenario(t *testing.T, name string, config Config, run func(t *testing.T, c *cluster)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { bubble(t, config, run) })
+	rulebook.Run(t, name, func(t *testing.T) { bubble(t, config, run) })
 }
 
 // apply stores the objects of YAML streams and settles.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/load"
 )
 
@@ -104,8 +105,9 @@ func BenchmarkStreams(b *testing.B) {
 	}
 }
 
-// B18: what a stream costs, and that it is given back.
+// What a stream costs, and that it is given back.
 func TestStreamMemory(t *testing.T) {
+	rulebook.Covers(t, "B18")
 	shape := loadShape{Services: 20, Namespaces: 1, Streams: 1000}
 	r := load.Start(t, shape, 20)
 	before := r.Tell("gc")

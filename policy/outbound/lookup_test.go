@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestLookup(t *testing.T) {
@@ -92,7 +93,7 @@ func TestLookup(t *testing.T) {
 			http egress-fallback
 			  () -> first egress-fallback at [::ffff:10.96.0.10]:4191`},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(row.docs...)
 				wantText(t, row.want, c.get("ns", row.to))
@@ -128,7 +129,7 @@ func TestBadRequests(t *testing.T) {
 		{"JSON token", &pb.TrafficSpec{SourceWorkload: `{"ns":"ns","pod":"p"}` + "\n", Target: addr(ip, 4191)}, defaultPolicy},
 		{"the pod need not exist", &pb.TrafficSpec{SourceWorkload: "elsewhere:x", Target: addr(ip, 4191)}, defaultPolicy},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc())
 				wantText(t, row.want, c.ask(row.spec))

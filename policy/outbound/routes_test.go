@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
@@ -32,7 +33,7 @@ func TestRouteAppears(t *testing.T) {
 				if !contains(row.only, v) {
 					continue
 				}
-				t.Run(row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
+				rulebook.Run(t, row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
 					bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 						c.apply(parent.doc(), backendSvc)
 						s := c.watch("ns", parent.address)
@@ -76,8 +77,9 @@ func contains(list []variant, v variant) bool {
 	return false
 }
 
-// P168: older routes first; of one age, by name. P169: one TCPRoute.
+// Older routes first; of one age, by name; of TCPRoutes there is one.
 func TestRouteOrder(t *testing.T) {
+	rulebook.Covers(t, "P168, P169")
 	const old, young = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 	for _, v := range allVariants {
 		for _, row := range []struct {
@@ -88,7 +90,7 @@ func TestRouteOrder(t *testing.T) {
 			{"P168 P169 by age, not name", routeDoc{name: "b-route", created: old}, routeDoc{name: "a-route", created: young}},
 			{"P168 P169 by name", routeDoc{name: "a-route", created: old}, routeDoc{name: "b-route", created: old}},
 		} {
-			t.Run(row.name+"/"+v.name, func(t *testing.T) {
+			rulebook.Run(t, row.name+"/"+v.name, func(t *testing.T) {
 				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(mySvc(), v.route(row.second), v.route(row.first))
 					want := v.line(row.first.name) + "\n  -> first Service ns/my-svc:4191"
@@ -177,7 +179,7 @@ func TestRuleFilters(t *testing.T) {
 		{"bad header", "{type: RequestHeaderModifier, requestHeaderModifier: {remove: ['a b']}}", "", l7Variants},
 	} {
 		for _, v := range row.only {
-			t.Run(row.name+"/"+v.name, func(t *testing.T) {
+			rulebook.Run(t, row.name+"/"+v.name, func(t *testing.T) {
 				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(mySvc(), v.route(routeDoc{rules: "[{filters: [" + row.filters + "]}]"}))
 					got := c.get("ns", "10.96.0.10:4191")
@@ -287,7 +289,7 @@ func TestUnusableVersionLeavesLast(t *testing.T) {
 		{tcp_, []routeDoc{{rules: "[]"}, {rules: "[{}, {}]"}}},
 	} {
 		for i, bad := range row.docs {
-			t.Run(fmt.Sprint("P311 B69 ", row.v.name, " ", i), func(t *testing.T) {
+			rulebook.Run(t, fmt.Sprint("P311 B69 ", row.v.name, " ", i), func(t *testing.T) {
 				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(mySvc())
 					s := c.watch("ns", "10.96.0.10:4191")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
 
@@ -63,7 +64,7 @@ func TestRetriesAndTimeouts(t *testing.T) {
 	} {
 		for _, parent := range bothParents {
 			for _, v := range row.only {
-				t.Run(row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
+				rulebook.Run(t, row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
 					bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 						c.apply(parent.doc(row.parent), v.route(routeDoc{parents: []string{parent.ref}, annotations: row.route, rules: "[{" + row.rule + "}]"}))
 						protocol := strings.Fields(v.line(""))[0]
@@ -189,7 +190,7 @@ func TestAppProtocol(t *testing.T) {
 		{"P170 TCPRoute", "", "config.linkerd.io/opaque-ports: '4191'", []variant{tcp_, polHTTP}, "opaque", "TCPRoute"},
 		{"a bad list is empty", "", "config.linkerd.io/opaque-ports: '4191,x'", nil, "detect", ""},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				port := "{port: 4191}"
 				if row.appProtocol != "" {
@@ -223,7 +224,7 @@ func TestAppProtocolOfSharedNumber(t *testing.T) {
 		{"the last of two", "{port: 53, protocol: TCP, appProtocol: http}, {port: 53, protocol: UDP, appProtocol: kubernetes.io/h2c}", "http2"},
 		{"neither", "{port: 53, protocol: TCP}, {port: 53, protocol: UDP}", "detect"},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(serviceSpec("my-svc", "clusterIPs: [10.96.0.10], ports: ["+row.ports+"]"))
 				wantText(t, "Service ns/my-svc:53 "+row.want, head(c.get("ns", "10.96.0.10:53")))
@@ -333,7 +334,7 @@ func TestFailureAccrual(t *testing.T) {
 		{"failures out of range", []string{conseq, maxFailures + "'4294967296'"}, ""},
 	} {
 		for _, parent := range bothParents {
-			t.Run(row.name+"/"+parent.name, func(t *testing.T) {
+			rulebook.Run(t, row.name+"/"+parent.name, func(t *testing.T) {
 				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(parent.doc(row.annotations...))
 					wantText(t, parent.resource+" detect"+row.want, head(c.get("ns", parent.address)))
@@ -387,7 +388,7 @@ func TestPenalty(t *testing.T) {
 	// The parent decides for backends of HTTP and gRPC routes, and
 	// for the default backend of all; other explicit backends have none.
 	for _, v := range allVariants {
-		t.Run("P237 P238 "+v.name, func(t *testing.T) {
+		rulebook.Run(t, "P237 P238 "+v.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				protocol := strings.Fields(v.line(""))[0]
 				text := func() string {
@@ -418,7 +419,7 @@ func TestPenalty(t *testing.T) {
 		{"one too long", on + ", " + alpha + "load-biaser-penalty: 4294967296ms", ""},
 		{"bad settings of what is off", alpha + "penalize-failures: 'false', " + alpha + "load-biaser-penalty: x", ""},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(row.annotations))
 				_, got, _ := strings.Cut(routesOf("opaque", c.get("ns", "10.96.0.10:4191")), "my-svc:4191")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
 
@@ -117,7 +118,8 @@ func TestAnswersAreShared(t *testing.T) {
 
 // A stop ends streams with OK, a client that leaves ends its own.
 func TestStreamsEnd(t *testing.T) {
-	t.Run("P313", func(t *testing.T) { synctest.Test(t, streamsEnd) })
+	rulebook.Covers(t, "P313")
+	synctest.Test(t, streamsEnd)
 }
 
 func streamsEnd(t *testing.T) {

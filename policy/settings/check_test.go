@@ -3,6 +3,8 @@ package settings
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestCheckAnnotations(t *testing.T) {
@@ -18,7 +20,7 @@ func TestCheckAnnotations(t *testing.T) {
 		{"P62 bad gRPC retry", map[string]string{"retry.linkerd.io/grpc": "banana"}, CheckGRPC, "retry.linkerd.io/grpc"},
 		{"P63 bad timeout", map[string]string{"timeout.linkerd.io/request": "soon"}, CheckGRPC, "timeout.linkerd.io/request"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			err := test.check(test.annotations)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one about %q", err, test.want)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // The grammars of annotations (policy-outbound 6, 7).
@@ -12,14 +13,14 @@ import (
 func TestParseBool(t *testing.T) {
 	for text, want := range map[string]bool{"True": true, "TRUE": true, "1": true, "t": true, "T": true, "true": true, " true\t": true,
 		"False": false, "FALSE": false, "0": false, "f": false, "F": false, "false": false, " 0 ": false} {
-		t.Run("P239 "+text, func(t *testing.T) {
+		rulebook.Run(t, "P239 "+text, func(t *testing.T) {
 			if got, err := parseBool(text); err != nil || got != want {
 				t.Errorf("%v, %v", got, err)
 			}
 		})
 	}
 	for _, text := range []string{"yes", "maybe", "", " ", "tRUE", "01"} {
-		t.Run("P239 bad "+text, func(t *testing.T) {
+		rulebook.Run(t, "P239 bad "+text, func(t *testing.T) {
 			if got, err := parseBool(text); err == nil {
 				t.Errorf("%v, no error", got)
 			}
@@ -35,14 +36,14 @@ func TestParseSpan(t *testing.T) {
 		"10s": {10, 0}, "500ms": {0, 5e8}, "5m": {300, 0}, "2h": {7200, 0}, "1d": {86400, 0}, "0": {}, "0s": {}, "0ms": {}, " 10s\n": {10, 0}, "+3s": {3, 0},
 		"106752d": {106752 * 86400, 0}, "18446744073709551615ms": {18446744073709551, 615e6}, "007s": {7, 0},
 	} {
-		t.Run("P246 "+text, func(t *testing.T) {
+		rulebook.Run(t, "P246 "+text, func(t *testing.T) {
 			if got, err := ParseDuration(text); err != nil || got != want {
 				t.Errorf("%v, %v", got, err)
 			}
 		})
 	}
 	for _, text := range []string{"0.5s", "0.0s", "0.5m", "5", "100", "999999999999999999d", "10x", "", " ", "s", "-5s", "-0.5s", "-0s", "1h30m", "1 s", "18446744073709551616ms", "10S", "++1s"} {
-		t.Run("P246 bad "+text, func(t *testing.T) {
+		rulebook.Run(t, "P246 bad "+text, func(t *testing.T) {
 			if got, err := ParseDuration(text); err == nil {
 				t.Errorf("%v, no error", got)
 			}
@@ -74,7 +75,7 @@ func TestParseFloat(t *testing.T) {
 
 func TestParseConditions(t *testing.T) {
 	for _, list := range []string{"", "5xx,", ",5xx", "5xx, 404", "99", "600", "500-499", "99-200", "500-", "-", "4xx", "200-300-400", "5xx;404"} {
-		t.Run("P206 "+list, func(t *testing.T) {
+		rulebook.Run(t, "P206 "+list, func(t *testing.T) {
 			if got, err := parseStatusRanges(list); err == nil {
 				t.Errorf("%v, no error", got)
 			}

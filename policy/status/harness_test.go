@@ -29,6 +29,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
@@ -345,5 +346,5 @@ func (m *member) metric(t testing.TB, name string) float64 {
 // scenario runs a test in a synctest bubble, with the numbers of what it shows for a name.
 func scenario(t *testing.T, name string, run func(t *testing.T)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+	rulebook.Run(t, name, func(t *testing.T) { synctest.Test(t, run) })
 }

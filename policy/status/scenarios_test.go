@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 const (
@@ -54,7 +56,7 @@ func routeDoc(kind, name, parents string, backends ...string) string {
 	panic(kind)
 }
 
-// The rows of the catalogue, each by its number: objects, and the status that
+// The cases of the rules, each by its number: objects, and the status that
 // they then have.
 func TestScenarios(t *testing.T) {
 	type step struct {
@@ -221,7 +223,7 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	for name, steps := range rows {
-		t.Run(name, func(t *testing.T) {
+		rulebook.Run(t, name, func(t *testing.T) {
 			c := newCluster(t)
 			m := c.join("lite")
 			for i, s := range steps {
@@ -265,7 +267,7 @@ func TestConditionsAreWhole(t *testing.T) {
 		{"route", routeDoc("HTTPRoute", "r", toServer), `{"parents":[{"parentRef":{"group":"policy.linkerd.io","kind":"Server","namespace":"ns","name":"linkerd-admin"},"controllerName":"linkerd.io/policy-controller","conditions":[{"type":"Accepted","status":"False","lastTransitionTime":"1970-01-01T00:00:00Z","reason":"NoMatchingParent","message":""}]}]}`},
 		{"route without parents any more", strings.TrimSuffix(routeDoc("HTTPRoute", "r", ""), "}") + ", status: {parents: [{controllerName: linkerd.io/policy-controller, parentRef: {name: gone}, conditions: []}]}}", `{"parents":[]}`},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			c := newCluster(t)
 			m := c.join("lite")
 			c.apply(row.doc)
@@ -296,7 +298,7 @@ func limitDoc(name, ref string) string {
 	return "{kind: HTTPLocalRateLimitPolicy, metadata: {namespace: ns, name: " + name + "}, spec: {targetRef: " + ref + "}}"
 }
 
-// P280 P281 2.1: what is no change.
+// What is no change (policy-status 2.1).
 func TestNoChangeIsNotWritten(t *testing.T) {
 	const condition = `{type: %s, status: "True", reason: %s, message: "", lastTransitionTime: "2020-01-01T00:00:00Z"}`
 	entry := func(name string, types ...string) string {
@@ -331,7 +333,7 @@ func TestNoChangeIsNotWritten(t *testing.T) {
 		{"a message differs", strings.Replace(a, `message: ""`, `message: "x"`, 1) + ", " + b, true},
 		{"observed generation", strings.Replace(a, `message: ""`, `message: "", observedGeneration: 1`, 1) + ", " + b, true},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			c := newCluster(t)
 			m := c.join("lite")
 			parents := strings.ReplaceAll(toService, "my-svc", "a") + ", " + strings.ReplaceAll(toService, "my-svc", "b")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
@@ -51,8 +52,9 @@ func running(t *testing.T, m *member) (stop func()) {
 	return stop
 }
 
-// B66: conditions are written soon, and nothing is while nothing changes.
+// Conditions are written soon, and nothing is while nothing changes.
 func TestIdleMeansNoWrites(t *testing.T) {
+	rulebook.Covers(t, "B66")
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		m := c.join("lite")
@@ -127,8 +129,9 @@ func TestBurstIsOneWrite(t *testing.T) {
 	})
 }
 
-// B66: an entry that another controller adds at the same moment is not lost.
+// An entry that another controller adds at the same moment is not lost.
 func TestForeignEntryIsNotOverwritten(t *testing.T) {
+	rulebook.Covers(t, "B66")
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		m := c.join("lite")
@@ -172,7 +175,7 @@ func TestMetrics(t *testing.T) {
 		{"P309 API error", errors.New("no"), map[string]float64{"patches_total": 0, "patch_api_errors_total": 1, "patch_timeouts_total": 0, "patch_duration_seconds": 1}},
 		{"P309 timeout", fmt.Errorf("patch: %w", context.DeadlineExceeded), map[string]float64{"patches_total": 0, "patch_api_errors_total": 0, "patch_timeouts_total": 1, "patch_duration_seconds": 0}},
 	} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
 				m := c.join("lite")
@@ -308,7 +311,7 @@ func TestLeaseOfTheDead(t *testing.T) {
 		holder string
 		wait   time.Duration
 	}{{"other", 30 * time.Second}, {"lite", 0}} {
-		t.Run("P282 "+row.holder, func(t *testing.T) {
+		rulebook.Run(t, "P282 "+row.holder, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
 				m := c.join("lite")
@@ -343,7 +346,7 @@ func TestLease(t *testing.T) {
 		name  string
 		owned bool
 	}{{"owned by the Deployment", true}, {"without a Deployment", false}} {
-		t.Run(row.name, func(t *testing.T) {
+		rulebook.Run(t, row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t)
 				m := c.join("lite")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 )
@@ -39,8 +40,9 @@ func runOwn(t testing.TB, c clock.WithTicker, issuer, root *identitytest.CA, sch
 	}), dir
 }
 
-// I16: a leaf does not outlive its issuer or one of its parents.
+// A leaf does not outlive its issuer or one of its parents.
 func TestLeafIsClamped(t *testing.T) {
+	rulebook.Covers(t, "I16")
 	for _, test := range []struct {
 		name           string
 		issuer, parent time.Duration
@@ -51,7 +53,7 @@ func TestLeafIsClamped(t *testing.T) {
 		{"parent ends first", 2 * time.Hour, time.Hour, identity.SchemeKubernetes, time.Hour},
 		{"neither", 72 * time.Hour, 48 * time.Hour, "", 24*time.Hour + 10*time.Second},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			root := identitytest.NewCA(t, "root", start.Add(1000*time.Hour), nil)
 			parent := identitytest.NewCA(t, "parent", start.Add(test.parent), root)
 			issuer := identitytest.NewCA(t, "issuer", start.Add(test.issuer), parent)
@@ -76,6 +78,7 @@ func TestLeafIsClamped(t *testing.T) {
 
 // An issuer is replaced without a restart, and kept when its successor is no good.
 func TestRotation(t *testing.T) {
+	rulebook.Covers(t, "I15")
 	end := time.Now().Add(1000 * time.Hour)
 	root, other := identitytest.NewCA(t, "root", end, nil), identitytest.NewCA(t, "other root", end, nil)
 	first := identitytest.NewCA(t, "first", end, root)
@@ -108,7 +111,7 @@ func TestRotation(t *testing.T) {
 	identitytest.NewCA(t, "foreign", end, other).Write(t, dir, "crt.pem", "key.pem")
 	event("Warning IssuerUpdateSkipped")
 	if got := signer(); got != "first" {
-		t.Errorf("I15: signed by %q after a bad update", got)
+		t.Errorf("signed by %q after a bad update", got)
 	}
 	leaf := root.Leaf(t, time.Now().Add(-time.Hour), end, "workload")
 	workload := &identitytest.CA{Certificate: parse(t, leaf.Certificate[0]), Key: leaf.PrivateKey.(*ecdsa.PrivateKey)}
@@ -207,8 +210,9 @@ func (r *busyReviewer) Create(ctx context.Context, review *authenticationv1.Toke
 	return r.Reviewer.Create(ctx, review, options)
 }
 
-// B72: many proxies start at once.
+// Many proxies start at once.
 func TestCertifyManyAtOnce(t *testing.T) {
+	rulebook.Covers(t, "B72")
 	reviewer := &busyReviewer{}
 	f := run(t, clock.RealClock{}, func(c *identity.Config) { c.Reviews = reviewer })
 	r := request(t)

@@ -34,6 +34,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 	"github.com/linkerd-lite/linkerd-lite/test/logs"
@@ -129,6 +130,7 @@ func verify(t testing.TB, f *fixture, answer *identitypb.CertifyResponse, now ti
 }
 
 func TestCertify(t *testing.T) {
+	rulebook.Covers(t, "I01")
 	f := run(t, clocktesting.NewFakeClock(start))
 	answer, err := f.Certify(t.Context(), request(t))
 	if err != nil {
@@ -145,7 +147,7 @@ func TestCertify(t *testing.T) {
 		t.Errorf("leaf has usages %v and %v", leaf.KeyUsage, leaf.ExtKeyUsage)
 	}
 	if want := start.Add(24*time.Hour + 10*time.Second); !answer.GetValidUntil().AsTime().Equal(want) || !leaf.NotAfter.Equal(want) {
-		t.Errorf("I01: valid until %v, leaf until %v, want %v", answer.GetValidUntil().AsTime(), leaf.NotAfter, want)
+		t.Errorf("valid until %v, leaf until %v, want %v", answer.GetValidUntil().AsTime(), leaf.NotAfter, want)
 	}
 	if n := len(answer.GetIntermediateCertificates()); n != 1 {
 		t.Errorf("%d intermediates, want the issuer only", n)
@@ -155,8 +157,9 @@ func TestCertify(t *testing.T) {
 	}
 }
 
-// B71: 10 s of allowance at both ends.
+// 10 s of allowance at both ends.
 func TestCertifyClockSkew(t *testing.T) {
+	rulebook.Covers(t, "B71")
 	f := run(t, clocktesting.NewFakeClock(start))
 	answer, err := f.Certify(t.Context(), request(t))
 	if err != nil {
@@ -173,7 +176,7 @@ func TestCertifyClockSkew(t *testing.T) {
 		{"24 h and 9 s later", 24*time.Hour + 9*time.Second, true},
 		{"24 h and 11 s later", 24*time.Hour + 11*time.Second, false},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			if err := verify(t, f, answer, start.Add(test.offset)); (err == nil) != test.good {
 				t.Errorf("verify: %v", err)
 			}
@@ -182,6 +185,7 @@ func TestCertifyClockSkew(t *testing.T) {
 }
 
 func TestCertifyRefuses(t *testing.T) {
+	rulebook.Covers(t, "B72")
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +233,7 @@ func TestCertifyRefuses(t *testing.T) {
 			r.CertificateSigningRequest = newCSR(t, x509.CertificateRequest{DNSNames: []string{webIdentity}}, rsaKey)
 		}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			f := run(t, clocktesting.NewFakeClock(start))
 			r := request(t)
 			test.change(t, r)
@@ -238,11 +242,11 @@ func TestCertifyRefuses(t *testing.T) {
 				t.Errorf("Certify: %v, want code %v", err, test.code)
 			}
 			if log := f.log.String(); !strings.Contains(log, "level=INFO") || !strings.Contains(log, test.code.String()) {
-				t.Errorf("B72: the refusal is not in the log at the default level: %q", log)
+				t.Errorf("the refusal is not in the log at the default level: %q", log)
 			}
 		})
 	}
-	t.Run("I10 default audience", func(t *testing.T) {
+	rulebook.Run(t, "I10 default audience", func(t *testing.T) {
 		f := run(t, clocktesting.NewFakeClock(start))
 		r := request(t)
 		r.Token = []byte(identitytest.Token("https://kubernetes.default.svc", "emojivoto", "web"))
@@ -250,7 +254,7 @@ func TestCertifyRefuses(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("I17 API down", func(t *testing.T) {
+	rulebook.Run(t, "I17 API down", func(t *testing.T) {
 		f := run(t, clocktesting.NewFakeClock(start), func(c *identity.Config) {
 			c.Reviews = &identitytest.Reviewer{Err: errors.New("connection refused")}
 		})
@@ -281,8 +285,9 @@ func TestCertifyDropsExtensions(t *testing.T) {
 	}
 }
 
-// I14: the user's issuer ends while it is loaded.
+// The user's issuer ends while it is loaded.
 func TestIssuerExpires(t *testing.T) {
+	rulebook.Covers(t, "I14, B71")
 	c := clocktesting.NewFakeClock(start)
 	root := identitytest.NewCA(t, "root", start.Add(1000*time.Hour), nil)
 	f, _ := runOwn(t, c, identitytest.NewCA(t, "issuer", start.Add(48*time.Hour), root), root, identity.SchemeLinkerd)
@@ -297,7 +302,7 @@ func TestIssuerExpires(t *testing.T) {
 	}
 	for _, date := range []string{"not before 2016-03-05T12:00:00Z", "not after 2026-03-03T12:00:00Z", "now 2026-03-03T13:00:00Z"} {
 		if !strings.Contains(err.Error(), date) {
-			t.Errorf("B71: message %q lacks %q", err, date)
+			t.Errorf("message %q lacks %q", err, date)
 		}
 	}
 	if event := <-f.events.Events; !strings.HasPrefix(event, "Warning IssuerValidationFailed") {
@@ -315,8 +320,9 @@ func gauge(t *testing.T, f *fixture) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "x"}, func() float64 { return families[0].GetMetric()[0].GetGauge().GetValue() })
 }
 
-// I18: nothing is signed before the issuer is there.
+// Nothing is signed before the issuer is there.
 func TestNotLoaded(t *testing.T) {
+	rulebook.Covers(t, "I18")
 	service, err := identity.New(identity.Config{
 		Files: identity.Files{Dir: t.TempDir()}, ControlPlaneNamespace: "linkerd", TrustDomain: "cluster.local",
 		Registerer: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler),
@@ -358,7 +364,7 @@ func TestNewAndRunRefuse(t *testing.T) {
 		{"token reviews denied", "token reviews", func(c *identity.Config) { c.Access = access{} }},
 		{"", "", func(c *identity.Config) { c.Access = access{true} }},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			config := identity.Config{
 				Files: identity.Files{Dir: t.TempDir()}, ControlPlaneNamespace: "linkerd", TrustDomain: "cluster.local",
 				Registerer: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler),

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // objects is a client of an instance's API server, without a rate limit.
@@ -72,12 +73,13 @@ func webhookDurations(t *testing.T, config *rest.Config) map[float64]uint64 {
 	return calls
 }
 
-// B75: 200 objects are applied in parallel while 1,000 streams are open, and no
+// 200 objects are applied in parallel while 1,000 streams are open, and no
 // webhook comes near its timeout of ten seconds.
 func TestAdmissionUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
+	rulebook.Covers(t, "B75")
 	i := startInstance(t, "--without", "controllers,kubelet")
 	config, client := i.objects()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,12 +15,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
 )
 
 // TestCertifyWithRealTokens asks identity for certificates with tokens that the
 // API server has made (identity sections 3 and 7).
 func TestCertifyWithRealTokens(t *testing.T) {
+	rulebook.Covers(t, "I01")
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -81,7 +83,7 @@ func TestCertifyWithRealTokens(t *testing.T) {
 		id, err := request.Certify(ctx, cc, []byte(token))
 		if err == nil {
 			if left := time.Until(id.ValidUntil); left < 23*time.Hour || left > 25*time.Hour {
-				t.Errorf("I01: the certificate is good for %v", left)
+				t.Errorf("the certificate is good for %v", left)
 			}
 		}
 		return err
@@ -98,14 +100,14 @@ func TestCertifyWithRealTokens(t *testing.T) {
 		{"I09 token of another account", "web", token("other", audience, nil), codes.FailedPrecondition},
 		{"I12 account with a dot", "with.dot", token("with.dot", audience, nil), codes.InvalidArgument},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			if err := certify(test.account, test.token); status.Code(err) != test.want {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
 		})
 	}
 
-	t.Run("B72 500 at once", func(t *testing.T) {
+	rulebook.Run(t, "B72 500 at once", func(t *testing.T) {
 		request, err := meshclient.NewRequest(linkerd.ServiceAccountIdentity("web", "default", "linkerd", "cluster.local"))
 		if err != nil {
 			t.Fatal(err)

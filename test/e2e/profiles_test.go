@@ -13,10 +13,11 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/validator/validatortest"
 )
 
-// TestProfiles applies every ServiceProfile of the rule catalogue (V01 to V81)
+// TestProfiles applies every ServiceProfile of docs/rules/service-profiles.md (V01 to V81)
 // by kubectl: what the check denies is refused with the field's name, what it
 // allows is stored, unless the definition's schema does not allow it.
 func TestProfiles(t *testing.T) {
@@ -69,7 +70,7 @@ func TestProfiles(t *testing.T) {
 		}
 	}
 	for namespace, c := range cases {
-		t.Run(c.ID, func(t *testing.T) {
+		rulebook.Run(t, c.ID, func(t *testing.T) {
 			want := cmp.Or(c.Schema, c.Field)
 			said := about(stderr.String(), fileOf(c))
 			if stored[namespace] != (want == "") {

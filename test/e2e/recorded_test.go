@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/recorded"
 )
 
@@ -58,7 +59,8 @@ func TestRecordedCases(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("B21", func(t *testing.T) {
+	t.Run("metrics and log of the whole run", func(t *testing.T) {
+		rulebook.Covers(t, "B21")
 		if metrics := up.metrics(); !strings.Contains(metrics, "\ngrpc_server_started_total{") {
 			t.Errorf("no series of calls in\n%s", metrics)
 		}

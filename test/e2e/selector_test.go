@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/recorded"
 )
 
@@ -15,34 +16,33 @@ func TestSelectorFlips(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
-	t.Run("B17", func(t *testing.T) {
-		up := startInstance(t)
-		p := &player{clusterClient: newClusterClient(t, up), t: t, namespace: "flip", known: map[string]bool{}}
-		apply := func(doc string) {
-			t.Helper()
-			if err := p.apply(doc); err != nil {
-				t.Fatal(err)
-			}
+	rulebook.Covers(t, "B17")
+	up := startInstance(t)
+	p := &player{clusterClient: newClusterClient(t, up), t: t, namespace: "flip", known: map[string]bool{}}
+	apply := func(doc string) {
+		t.Helper()
+		if err := p.apply(doc); err != nil {
+			t.Fatal(err)
 		}
-		service := func(name, colour string) string {
-			return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + "}\nspec: {selector: {colour: " + colour + "}, ports: [{port: 80, targetPort: 8080}]}\n"
+	}
+	service := func(name, colour string) string {
+		return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + "}\nspec: {selector: {colour: " + colour + "}, ports: [{port: 80, targetPort: 8080}]}\n"
+	}
+	apply(service("web", "blue"))
+	apply(service("next", "green"))
+	for _, colour := range []string{"blue", "green"} {
+		apply("apiVersion: v1\nkind: Pod\nmetadata: {name: " + colour + ", labels: {colour: " + colour + "}}\nspec: {containers: [{name: app, image: app}]}\n")
+	}
+	// A flip to Pods that are not ready would leave the Service without any.
+	holding(t, p, "next").until("green")
+	web := holding(t, p, "web")
+	web.until("blue")
+	apply(service("web", "green"))
+	for !web.only("green") {
+		if web.step(); len(web.pods) == 0 {
+			t.Fatal("for a moment the client holds nothing")
 		}
-		apply(service("web", "blue"))
-		apply(service("next", "green"))
-		for _, colour := range []string{"blue", "green"} {
-			apply("apiVersion: v1\nkind: Pod\nmetadata: {name: " + colour + ", labels: {colour: " + colour + "}}\nspec: {containers: [{name: app, image: app}]}\n")
-		}
-		// A flip to Pods that are not ready would leave the Service without any.
-		holding(t, p, "next").until("green")
-		web := holding(t, p, "web")
-		web.until("blue")
-		apply(service("web", "green"))
-		for !web.only("green") {
-			if web.step(); len(web.pods) == 0 {
-				t.Fatal("for a moment the client holds nothing")
-			}
-		}
-	})
+	}
 }
 
 // holder is a client of Get that knows which Pods it holds.

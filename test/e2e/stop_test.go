@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	destinationpb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 const (
@@ -25,11 +26,12 @@ const (
 	stopLimit = time.Second
 )
 
-// B51: a stop takes at most a second, whatever is open, and what is open ends.
+// A stop takes at most a second, whatever is open, and what is open ends.
 func TestStopWithOpenStreams(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
+	rulebook.Covers(t, "B51")
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "web.yaml"), endpoints(1))
 	p := launch(t, filepath.Join(t.TempDir(), "d"), dir)

@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // Case is one conversation.
@@ -75,6 +77,9 @@ func Load(pattern string) ([]Case, error) {
 
 // Compare is how messages are compared: "messages", "exact" or "state".
 func (c Case) Compare() string { return c.directive("compare", "messages") }
+
+// Covers are the numbers of the rules that the case holds. It may name sections instead.
+func (c Case) Covers() []string { return rulebook.Numbers(c.directive("covers", "")) }
 
 // Server is the set of server flags that the case is for.
 func (c Case) Server() string { return c.directive("server", "default") }

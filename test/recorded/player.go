@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
 
@@ -45,7 +46,12 @@ func Each(t *testing.T, pattern string, test func(t *testing.T, c Case)) {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		t.Run(c.Name, func(t *testing.T) { test(t, c) })
+		t.Run(c.Name, func(t *testing.T) {
+			if numbers := c.Covers(); numbers != nil {
+				rulebook.Covers(t, numbers...)
+			}
+			test(t, c)
+		})
 	}
 }
 

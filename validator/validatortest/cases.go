@@ -1,4 +1,4 @@
-// Package validatortest has the ServiceProfiles of the rule catalogue and what
+// Package validatortest has the ServiceProfiles of docs/rules/service-profiles.md and what
 // becomes of them, for tests of the check and of the whole product.
 package validatortest
 
@@ -10,7 +10,7 @@ import (
 
 const base = "web.n.svc.cluster.local"
 
-// Case is a case of the rule catalogue. The object is given whole, or by its
+// Case is one of them. The object is given whole, or by its
 // spec and perhaps its name.
 type Case struct {
 	// ID is the rule's number with what tells its cases apart.
@@ -24,7 +24,7 @@ type Case struct {
 	Schema string
 }
 
-// Cases are all of them, in the order of the catalogue.
+// Cases are all of them, in its order.
 func Cases() []Case { return slices.Clone(cases) }
 
 var cases = []Case{

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // Every flag of Linkerd's destination and policy controllers is taken, with the
@@ -114,8 +116,9 @@ func TestIdleFlagsWarn(t *testing.T) {
 	}
 }
 
-// D148: what cannot be is refused before anything starts.
+// What cannot be is refused before anything starts.
 func TestFlagsRefused(t *testing.T) {
+	rulebook.Covers(t, "D148")
 	for _, test := range []struct{ name, args, want string }{
 		{"D148 queue of nothing", "--stream-queue-capacity=0", "--stream-queue-capacity=0: must be above zero"},
 		{"D148 negative queue", "--stream-queue-capacity=-1", "--stream-queue-capacity=-1: must be above zero"},

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // C10: whatever is wrong with how the program is called ends with 2, before
@@ -95,9 +97,10 @@ func TestTakeDataDir(t *testing.T) {
 	}
 }
 
-// B88: what kubectl does without a cluster works without an instance; the rest
+// What kubectl does without a cluster works without an instance; the rest
 // says that nothing is running. The user's own kubeconfig is not read.
 func TestKubectlWithoutInstance(t *testing.T) {
+	rulebook.Covers(t, "B88")
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())

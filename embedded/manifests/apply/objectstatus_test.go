@@ -6,10 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestSaysSomething is B78: only a status with content makes a manifest its author.
+// Only a status with content makes a manifest its author.
 func TestSaysSomething(t *testing.T) {
+	rulebook.Covers(t, "B78")
 	pod, node, service := schema.GroupKind{Kind: "Pod"}, schema.GroupKind{Kind: "Node"}, schema.GroupKind{Kind: "Service"}
 	tests := []struct {
 		kind   schema.GroupKind

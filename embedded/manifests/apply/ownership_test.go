@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func owner(manager, version string, operation metav1.ManagedFieldsOperationType, sub, fields string) metav1.ManagedFieldsEntry {
@@ -15,8 +17,9 @@ func owner(manager, version string, operation metav1.ManagedFieldsOperationType,
 	}
 }
 
-// TestInVersion is B77: owners of other versions of the group move to the one that is applied.
+// Owners of other versions of the group move to the one that is applied.
 func TestInVersion(t *testing.T) {
+	rulebook.Covers(t, "B77")
 	const (
 		apply  = metav1.ManagedFieldsOperationApply
 		update = metav1.ManagedFieldsOperationUpdate

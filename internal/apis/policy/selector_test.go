@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestLabelSelector covers P134.
 func TestLabelSelector(t *testing.T) {
+	rulebook.Covers(t, "P134")
 	labels := map[string]string{"app": "web", "tier": "front"}
 	tests := []struct {
 		selector string
