@@ -3,8 +3,6 @@ package proxyshim
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -13,6 +11,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
@@ -73,9 +72,9 @@ func (c *certificate) get() (*tls.Certificate, error) {
 
 // renew needs c.mu.
 func (c *certificate) renew(now time.Time) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := pki.NewKey(c.name)
 	if err != nil {
-		return fmt.Errorf("make key for %s: %w", c.name, err)
+		return err
 	}
 	leaf, err := c.issuer.Issue(c.name, &key.PublicKey)
 	if err != nil {

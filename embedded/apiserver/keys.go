@@ -3,16 +3,11 @@ package apiserver
 import (
 	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,6 +17,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 )
 
 const (
@@ -64,29 +61,24 @@ func LoadKeys(dir string) (*Keys, error) {
 	file := filepath.Join(dir, "ca.crt")
 	certs, err := cert.CertsFromFile(file)
 	switch {
-	case err == nil && time.Now().Before(certs[0].NotAfter.Add(-caRenewBefore)) && publicKeysEqual(certs[0].PublicKey, key.Public()):
+	case err == nil && time.Now().Before(certs[0].NotAfter.Add(-caRenewBefore)) && pki.Belongs(certs[0], key):
 		k.ca = certs[0]
 	case err == nil || errors.Is(err, fs.ErrNotExist):
 		if k.ca, err = newCA(key); err != nil {
 			return nil, err
 		}
-		if err := cert.WriteCert(file, encodeCert(k.ca.Raw)); err != nil {
+		if err := cert.WriteCert(file, pki.EncodeCertificate(k.ca.Raw)); err != nil {
 			return nil, fmt.Errorf("writing the CA: %w", err)
 		}
 	default:
 		return nil, fmt.Errorf("reading the CA %s: %w", file, err)
 	}
-	k.caPEM = encodeCert(k.ca.Raw)
+	k.caPEM = pki.EncodeCertificate(k.ca.Raw)
 	return k, nil
 }
 
 // CA is the certificate that clients of the server trust, PEM.
 func (k *Keys) CA() []byte { return bytes.Clone(k.caPEM) }
-
-func publicKeysEqual(a, b any) bool {
-	key, ok := a.(interface{ Equal(x crypto.PublicKey) bool })
-	return ok && key.Equal(b)
-}
 
 func loadKey(file string) (crypto.Signer, error) {
 	data, _, err := keyutil.LoadOrGenerateKeyFile(file)
@@ -106,7 +98,7 @@ func loadKey(file string) (crypto.Signer, error) {
 
 func newCA(key crypto.Signer) (*x509.Certificate, error) {
 	now := time.Now()
-	return sign(&x509.Certificate{
+	return pki.Sign(&x509.Certificate{
 		Subject:               pkix.Name{CommonName: "linkerd-lite"},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(caLifetime),
@@ -116,42 +108,21 @@ func newCA(key crypto.Signer) (*x509.Certificate, error) {
 	}, nil, key.Public(), key)
 }
 
-// sign signs a template; with no parent it is its own.
-func sign(template, parent *x509.Certificate, public any, key crypto.Signer) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("making a certificate for %s: %w", template.Subject, err)
-	}
-	template.SerialNumber = serial
-	if parent == nil {
-		parent = template
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
-	if err != nil {
-		return nil, fmt.Errorf("making a certificate for %s: %w", template.Subject, err)
-	}
-	return x509.ParseCertificate(der)
-}
-
-func encodeCert(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
-}
-
 // leaf makes a key and a certificate for it, both as PEM.
 func (k *Keys) leaf(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := pki.NewKey(template.Subject.String())
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a key for %s: %w", template.Subject, err)
+		return nil, nil, err
 	}
 	now := time.Now()
 	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(leafLifetime)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	signed, err := sign(template, k.ca, key.Public(), k.caKey)
+	signed, err := pki.Sign(template, k.ca, key.Public(), k.caKey)
 	if err != nil {
 		return nil, nil, err
 	}
-	keyPEM, err = keyutil.MarshalPrivateKeyToPEM(key)
-	return encodeCert(signed.Raw), keyPEM, err
+	keyPEM, err = pki.EncodeKey(key)
+	return pki.EncodeCertificate(signed.Raw), keyPEM, err
 }
 
 func (k *Keys) serving(ips []net.IP) (certPEM, keyPEM []byte, err error) {

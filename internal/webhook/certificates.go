@@ -2,18 +2,14 @@ package webhook
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -22,6 +18,7 @@ import (
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
+	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 )
 
 const (
@@ -188,30 +185,28 @@ func (c *certificates) issue(authority *pair) (*pair, error) {
 // sign makes a key and a certificate for it, signed by an authority or, without
 // one, by itself.
 func sign(template *x509.Certificate, authority *pair) (*pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := pki.NewKey(template.Subject.String())
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
+		return nil, err
 	}
 	template.BasicConstraintsValid = true
-	parent, signer := template, any(key)
+	var parent *x509.Certificate
+	signer := crypto.Signer(key)
 	if authority != nil {
-		parent, signer = authority.leaf, authority.tls.PrivateKey
+		parent = authority.leaf
+		if signer, err = pki.ParseKey(authority.keyPEM); err != nil {
+			return nil, fmt.Errorf("key of the webhook authority: %w", err)
+		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	signed, err := pki.Sign(template, parent, key.Public(), signer)
 	if err != nil {
-		return nil, fmt.Errorf("sign a certificate: %w", err)
+		return nil, err
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	keyPEM, err := pki.EncodeKey(key)
 	if err != nil {
-		return nil, fmt.Errorf("encode a key: %w", err)
+		return nil, err
 	}
-	return parse(
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
-	)
+	return parse(pki.EncodeCertificate(signed.Raw), keyPEM)
 }
 
 func parse(certPEM, keyPEM []byte) (*pair, error) {

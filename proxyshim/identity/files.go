@@ -4,20 +4,17 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
+	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 )
 
 // Scheme is how the files of an issuer directory are called: as in the
@@ -148,19 +145,19 @@ func (f Files) prepare(issuerName string, now time.Time) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := pki.NewKey("the issuer")
 	if err != nil {
-		return fmt.Errorf("make issuer key: %w", err)
+		return err
 	}
 	notAfter := now.Add(issuerLifetime)
 	if notAfter.After(anchor.NotAfter) {
 		notAfter = anchor.NotAfter
 	}
-	der, err := authority(issuerName, now, notAfter, 0, &key.PublicKey, anchor, anchorKey)
+	cert, err := authority(issuerName, now, notAfter, 0, &key.PublicKey, anchor, anchorKey)
 	if err != nil {
 		return err
 	}
-	keyPEM, err := encodeKey(key)
+	keyPEM, err := pki.EncodeKey(key)
 	if err != nil {
 		return err
 	}
@@ -168,7 +165,7 @@ func (f Files) prepare(issuerName string, now time.Time) error {
 	if err := datadir.WriteFile(filepath.Join(f.issuerDir(), keyName), keyPEM, 0o600); err != nil {
 		return err
 	}
-	return datadir.WriteFile(filepath.Join(f.issuerDir(), certName), encodeCertificate(der), 0o600)
+	return datadir.WriteFile(filepath.Join(f.issuerDir(), certName), pki.EncodeCertificate(cert.Raw), 0o600)
 }
 
 // renew says whether the made issuer needs a successor: also when a crash came
@@ -187,7 +184,7 @@ func (f Files) anchor(issuerName string, now time.Time) (*x509.Certificate, cryp
 	certPath, keyPath := f.AnchorsPath(), filepath.Join(f.Dir, anchorKeyFile)
 	certPEM, err := os.ReadFile(certPath)
 	if err == nil {
-		certs, err := parseCertificates(certPEM)
+		certs, err := pki.ParseCertificates(certPEM)
 		if err != nil {
 			return nil, nil, fmt.Errorf("trust anchors %s: %w", certPath, err)
 		}
@@ -195,7 +192,7 @@ func (f Files) anchor(issuerName string, now time.Time) (*x509.Certificate, cryp
 		if err != nil {
 			return nil, nil, fmt.Errorf("read key of trust anchor: %w", err)
 		}
-		key, err := parseKey(keyPEM)
+		key, err := pki.ParseKey(keyPEM)
 		if err != nil {
 			return nil, nil, fmt.Errorf("key of trust anchor %s: %w", keyPath, err)
 		}
@@ -204,19 +201,15 @@ func (f Files) anchor(issuerName string, now time.Time) (*x509.Certificate, cryp
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("read trust anchors: %w", err)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make key of trust anchor: %w", err)
-	}
-	der, err := authority("root."+issuerName, now, now.Add(anchorLifetime), 1, &key.PublicKey, nil, key)
+	key, err := pki.NewKey("the trust anchor")
 	if err != nil {
 		return nil, nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
+	cert, err := authority("root."+issuerName, now, now.Add(anchorLifetime), 1, &key.PublicKey, nil, key)
 	if err != nil {
-		return nil, nil, fmt.Errorf("parse made trust anchor: %w", err)
+		return nil, nil, err
 	}
-	keyPEM, err := encodeKey(key)
+	keyPEM, err := pki.EncodeKey(key)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -224,19 +217,14 @@ func (f Files) anchor(issuerName string, now time.Time) (*x509.Certificate, cryp
 	if err := datadir.WriteFile(keyPath, keyPEM, 0o600); err != nil {
 		return nil, nil, err
 	}
-	return cert, key, datadir.WriteFile(certPath, encodeCertificate(der), 0o600)
+	return cert, key, datadir.WriteFile(certPath, pki.EncodeCertificate(cert.Raw), 0o600)
 }
 
 // authority makes the certificate of an authority that may have pathLen
 // authorities below it; without a parent it signs itself.
-func authority(name string, now, notAfter time.Time, pathLen int, public *ecdsa.PublicKey, parent *x509.Certificate, key crypto.Signer) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("draw serial number: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: name},
+func authority(name string, now, notAfter time.Time, pathLen int, public *ecdsa.PublicKey, parent *x509.Certificate, key crypto.Signer) (*x509.Certificate, error) {
+	return pki.Sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: name},
 		// A clock that steps back a little must not unmake what was just made.
 		NotBefore:             now.Add(-time.Minute).UTC(),
 		NotAfter:              notAfter.UTC(),
@@ -245,25 +233,5 @@ func authority(name string, now, notAfter time.Time, pathLen int, public *ecdsa.
 		IsCA:                  true,
 		MaxPathLen:            pathLen,
 		MaxPathLenZero:        pathLen == 0,
-	}
-	if parent == nil {
-		parent = template
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
-	if err != nil {
-		return nil, fmt.Errorf("sign certificate of %q: %w", name, err)
-	}
-	return der, nil
-}
-
-func encodeCertificate(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encode key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	}, parent, public, key)
 }

@@ -1,16 +1,14 @@
 package identity
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 )
 
 // Issuer is a loaded issuer certificate with its key and the anchors it chains
@@ -32,11 +30,11 @@ var errKeyMismatch = errors.New("the issuer's key does not belong to its certifi
 // newIssuer reads PEM and checks that key, certificate and anchors fit
 // together (identity section 4). Whether they are valid at a time is Verify's.
 func newIssuer(files credentials, anchors *x509.CertPool) (*Issuer, error) {
-	certs, err := parseCertificates(files.cert)
+	certs, err := pki.ParseCertificates(files.cert)
 	if err != nil {
 		return nil, fmt.Errorf("issuer certificate: %w", err)
 	}
-	key, err := parseKey(files.key)
+	key, err := pki.ParseKey(files.key)
 	if err != nil {
 		return nil, fmt.Errorf("issuer key: %w", err)
 	}
@@ -50,8 +48,7 @@ func newIssuer(files credentials, anchors *x509.CertPool) (*Issuer, error) {
 			issuer.intermediates.AddCert(c)
 		}
 	}
-	public, ok := certs[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool })
-	if !ok || !public.Equal(key.Public()) {
+	if !pki.Belongs(certs[0], key) {
 		return nil, errKeyMismatch
 	}
 	if !certs[0].IsCA {
@@ -99,15 +96,10 @@ type Leaf struct {
 // from the requester: extensions of a request are not copied, or a workload
 // could ask to become an authority.
 func (i *Issuer) sign(subject []byte, identity string, key *ecdsa.PublicKey, notBefore, notAfter time.Time) (*Leaf, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("draw serial number: %w", err)
-	}
 	if notAfter.After(i.notAfter) {
 		notAfter = i.notAfter
 	}
 	template := &x509.Certificate{
-		SerialNumber:          serial,
 		RawSubject:            subject,
 		DNSNames:              []string{identity},
 		NotBefore:             notBefore.UTC().Truncate(time.Second),
@@ -119,61 +111,9 @@ func (i *Issuer) sign(subject []byte, identity string, key *ecdsa.PublicKey, not
 	if _, ok := i.key.Public().(*ecdsa.PublicKey); ok {
 		template.SignatureAlgorithm = x509.ECDSAWithSHA256
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, i.certificate, key, i.key)
+	signed, err := pki.Sign(template, i.certificate, key, i.key)
 	if err != nil {
-		return nil, fmt.Errorf("sign certificate for %q: %w", identity, err)
+		return nil, fmt.Errorf("identity %q: %w", identity, err)
 	}
-	return &Leaf{Certificate: der, Chain: i.chain, NotBefore: template.NotBefore, NotAfter: template.NotAfter}, nil
-}
-
-// parseCertificates reads a PEM bundle. Blocks of other types are skipped;
-// text after the last block is an error.
-func parseCertificates(data []byte) ([]*x509.Certificate, error) {
-	var certs []*x509.Certificate
-	for len(bytes.TrimSpace(data)) > 0 {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			return nil, errors.New("there is text that is not PEM")
-		}
-		data = rest
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("parse certificate %d: %w", len(certs)+1, err)
-		}
-		certs = append(certs, cert)
-	}
-	if len(certs) == 0 {
-		return nil, errors.New("there is no PEM block CERTIFICATE")
-	}
-	return certs, nil
-}
-
-// parseKey reads the first private key of a PEM file, in any of its forms.
-func parseKey(data []byte) (crypto.Signer, error) {
-	for {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			return nil, errors.New("there is no PEM block of a private key")
-		}
-		data = rest
-		switch block.Type {
-		case "EC PRIVATE KEY":
-			return x509.ParseECPrivateKey(block.Bytes)
-		case "RSA PRIVATE KEY":
-			return x509.ParsePKCS1PrivateKey(block.Bytes)
-		case "PRIVATE KEY":
-			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-			if err != nil {
-				return nil, err
-			}
-			signer, ok := key.(crypto.Signer)
-			if !ok {
-				return nil, fmt.Errorf("a key of type %T cannot sign", key)
-			}
-			return signer, nil
-		}
-	}
+	return &Leaf{Certificate: signed.Raw, Chain: i.chain, NotBefore: template.NotBefore, NotAfter: template.NotAfter}, nil
 }

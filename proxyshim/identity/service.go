@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 )
 
@@ -151,7 +152,7 @@ func (s *Service) start() error {
 	if err != nil {
 		return fmt.Errorf("read trust anchors: %w", err)
 	}
-	certs, err := parseCertificates(data)
+	certs, err := pki.ParseCertificates(data)
 	if err != nil {
 		return fmt.Errorf("trust anchors %s: %w", s.config.Files.AnchorsPath(), err)
 	}

@@ -3,7 +3,6 @@ package meshclient
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 )
 
@@ -29,9 +29,9 @@ type Request struct {
 // NewRequest makes an ECDSA P-256 key and a request for identity (identity
 // section 6).
 func NewRequest(identity string) (*Request, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	key, err := pki.NewKey(identity)
 	if err != nil {
-		return nil, fmt.Errorf("make key for %s: %w", identity, err)
+		return nil, err
 	}
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: identity}, DNSNames: []string{identity},
