@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,27 +67,29 @@ type Kind[T Object] struct {
 // Index is a named, non-unique secondary index over a kind.
 type Index[T Object] struct {
 	secondaryIndex
-	// pos is the index's number within its kind: see the idx constants.
-	pos int
 }
 
 type secondaryIndex struct {
 	name string
 	keys func(metav1.Object) []string
+	// pos is the index's number within its kind: see the idx constants.
+	pos int
 }
 
 // NewIndex returns an index over a kind. Position is its place among the
 // kind's indexes, from 0.
 func NewIndex[T Object](position int, name string, keys func(T) []string) Index[T] {
-	return Index[T]{
-		secondaryIndex: secondaryIndex{name: name, keys: func(obj metav1.Object) []string { return keys(obj.(T)) }},
-		pos:            idxSecondary + position,
-	}
+	return Index[T]{secondaryIndex{name: name, keys: func(obj metav1.Object) []string { return keys(obj.(T)) }, pos: idxSecondary + position}}
 }
 
+// untyped panics if an index is not at the position that it was made for: it
+// would be read in the place of another.
 func untyped[T Object](indexes []Index[T]) []secondaryIndex {
 	var list []secondaryIndex
-	for _, ix := range indexes {
+	for i, ix := range indexes {
+		if ix.pos != idxSecondary+i {
+			panic(fmt.Sprintf("index %q is number %d of its kind, and was made to be number %d", ix.name, i, ix.pos-idxSecondary))
+		}
 		list = append(list, ix.secondaryIndex)
 	}
 	return list

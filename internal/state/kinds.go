@@ -21,18 +21,45 @@ import (
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 )
 
+// The numbers of the kinds.
+const (
+	serviceID = iota
+	podID
+	endpointSliceID
+	endpointsID
+	nodeID
+	replicaSetID
+	jobID
+	secretID
+	serviceProfileID
+	externalWorkloadID
+	serverID
+	serverAuthorizationID
+	authorizationPolicyID
+	meshTLSAuthenticationID
+	networkAuthenticationID
+	httpLocalRateLimitPolicyID
+	egressNetworkID
+	policyHTTPRouteID
+	httpRouteID
+	grpcRouteID
+	tlsRouteID
+	tcpRouteID
+	kindCount
+)
+
 // The kinds that the control plane reads, and their secondary indexes
 // (D section 3.1 and 3.2; policy-inbound 1.3). Immutable.
 var (
 	// ServicesByIP has each clusterIP of a Service.
 	ServicesByIP = NewIndex(0, "ip", serviceIPs)
-	Services     = kind(0, "service", corev1.SchemeGroupVersion.WithKind("Service"), "services", full, trimService, ServicesByIP)
+	Services     = kind(serviceID, "service", corev1.SchemeGroupVersion.WithKind("Service"), "services", full, trimService, ServicesByIP)
 
 	// PodsByIP has each pod IP of pods that have a network of their own.
 	PodsByIP = NewIndex(0, "ip", podIPs)
 	// PodsByHostPort has host IP and host port, as written by net.JoinHostPort.
 	PodsByHostPort = NewIndex(1, "hostport", podHostPorts)
-	Pods           = kind(1, "pod", corev1.SchemeGroupVersion.WithKind("Pod"), "pods", full, trimPod, PodsByIP, PodsByHostPort)
+	Pods           = kind(podID, "pod", corev1.SchemeGroupVersion.WithKind("Pod"), "pods", full, trimPod, PodsByIP, PodsByHostPort)
 
 	// SlicesByService has "namespace/service", see SliceService.
 	SlicesByService = NewIndex(0, "service", func(s *discoveryv1.EndpointSlice) []string {
@@ -41,41 +68,39 @@ var (
 		}
 		return nil
 	})
-	EndpointSlices = kind(2, "endpointslices", discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), "endpointslices", full, trimMeta[*discoveryv1.EndpointSlice], SlicesByService)
+	EndpointSlices = kind(endpointSliceID, "endpointslices", discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), "endpointslices", full, trimMeta[*discoveryv1.EndpointSlice], SlicesByService)
 
 	// Endpoints are read in their mode instead of slices (D section 1.8).
 	//
 	//lint:ignore SA1019 the mode is about them
-	Endpoints = kind(3, "endpoints", corev1.SchemeGroupVersion.WithKind("Endpoints"), "endpoints", full, trimMeta[*corev1.Endpoints])
+	Endpoints = kind(endpointsID, "endpoints", corev1.SchemeGroupVersion.WithKind("Endpoints"), "endpoints", full, trimMeta[*corev1.Endpoints])
 
-	Nodes       = kind(4, "node", corev1.SchemeGroupVersion.WithKind("Node"), "nodes", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
-	ReplicaSets = kind(5, "replicaset", appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), "replicasets", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
-	Jobs        = kind(6, "job", batchv1.SchemeGroupVersion.WithKind("Job"), "jobs", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
+	Nodes       = kind(nodeID, "node", corev1.SchemeGroupVersion.WithKind("Node"), "nodes", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
+	ReplicaSets = kind(replicaSetID, "replicaset", appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), "replicasets", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
+	Jobs        = kind(jobID, "job", batchv1.SchemeGroupVersion.WithKind("Job"), "jobs", metadataOnly, trimMeta[*metav1.PartialObjectMetadata])
 
 	// Secrets are those of the control-plane namespace that link a cluster.
-	Secrets = kind(7, "secret", corev1.SchemeGroupVersion.WithKind("Secret"), "secrets", full, trimMeta[*corev1.Secret])
+	Secrets = kind(secretID, "secret", corev1.SchemeGroupVersion.WithKind("Secret"), "secrets", full, trimMeta[*corev1.Secret])
 
-	ServiceProfiles = kind(8, "serviceprofile", linkerdv1alpha2.SchemeGroupVersion.WithKind("ServiceProfile"), "serviceprofiles", custom, trimMeta[*linkerdv1alpha2.ServiceProfile])
+	ServiceProfiles = kind(serviceProfileID, "serviceprofile", linkerdv1alpha2.SchemeGroupVersion.WithKind("ServiceProfile"), "serviceprofiles", custom, trimMeta[*linkerdv1alpha2.ServiceProfile])
 
 	// WorkloadsByIPPort has each workload IP with each declared port, as written by net.JoinHostPort.
 	WorkloadsByIPPort = NewIndex(0, "ipport", workloadIPPorts)
-	ExternalWorkloads = kind(9, "externalworkload", workloadv1beta1.SchemeGroupVersion.WithKind("ExternalWorkload"), "externalworkloads", custom, trimMeta[*workloadv1beta1.ExternalWorkload], WorkloadsByIPPort)
+	ExternalWorkloads = kind(externalWorkloadID, "externalworkload", workloadv1beta1.SchemeGroupVersion.WithKind("ExternalWorkload"), "externalworkloads", custom, trimMeta[*workloadv1beta1.ExternalWorkload], WorkloadsByIPPort)
 
-	Servers                    = kind(10, "server", policyv1beta3.SchemeGroupVersion.WithKind("Server"), "servers", custom, trimMeta[*policyv1beta3.Server])
-	ServerAuthorizations       = kind(11, "serverauthorization", policyv1beta1.SchemeGroupVersion.WithKind("ServerAuthorization"), "serverauthorizations", custom, trimMeta[*policyv1beta1.ServerAuthorization])
-	AuthorizationPolicies      = kind(12, "authorizationpolicy", policyv1alpha1.SchemeGroupVersion.WithKind("AuthorizationPolicy"), "authorizationpolicies", custom, trimMeta[*policyv1alpha1.AuthorizationPolicy])
-	MeshTLSAuthentications     = kind(13, "meshtlsauthentication", policyv1alpha1.SchemeGroupVersion.WithKind("MeshTLSAuthentication"), "meshtlsauthentications", custom, trimMeta[*policyv1alpha1.MeshTLSAuthentication])
-	NetworkAuthentications     = kind(14, "networkauthentication", policyv1alpha1.SchemeGroupVersion.WithKind("NetworkAuthentication"), "networkauthentications", custom, trimMeta[*policyv1alpha1.NetworkAuthentication])
-	HTTPLocalRateLimitPolicies = kind(15, "httplocalratelimitpolicy", policyv1alpha1.SchemeGroupVersion.WithKind("HTTPLocalRateLimitPolicy"), "httplocalratelimitpolicies", custom, trimMeta[*policyv1alpha1.HTTPLocalRateLimitPolicy])
-	EgressNetworks             = kind(16, "egressnetwork", policyv1alpha1.SchemeGroupVersion.WithKind("EgressNetwork"), "egressnetworks", custom, trimMeta[*policyv1alpha1.EgressNetwork])
-	PolicyHTTPRoutes           = kind(17, "policy-httproute", policyv1beta3.SchemeGroupVersion.WithKind("HTTPRoute"), "httproutes", custom, trimMeta[*policyv1beta3.HTTPRoute])
-	HTTPRoutes                 = kind(18, "httproute", gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute"), "httproutes", custom, trimMeta[*gatewayv1.HTTPRoute])
-	GRPCRoutes                 = kind(19, "grpcroute", gatewayv1.SchemeGroupVersion.WithKind("GRPCRoute"), "grpcroutes", custom, trimMeta[*gatewayv1.GRPCRoute])
-	TLSRoutes                  = kind(20, "tlsroute", gatewayv1alpha2.SchemeGroupVersion.WithKind("TLSRoute"), "tlsroutes", custom, trimMeta[*gatewayv1alpha2.TLSRoute])
-	TCPRoutes                  = kind(21, "tcproute", gatewayv1alpha2.SchemeGroupVersion.WithKind("TCPRoute"), "tcproutes", custom, trimMeta[*gatewayv1alpha2.TCPRoute])
+	Servers                    = kind(serverID, "server", policyv1beta3.SchemeGroupVersion.WithKind("Server"), "servers", custom, trimMeta[*policyv1beta3.Server])
+	ServerAuthorizations       = kind(serverAuthorizationID, "serverauthorization", policyv1beta1.SchemeGroupVersion.WithKind("ServerAuthorization"), "serverauthorizations", custom, trimMeta[*policyv1beta1.ServerAuthorization])
+	AuthorizationPolicies      = kind(authorizationPolicyID, "authorizationpolicy", policyv1alpha1.SchemeGroupVersion.WithKind("AuthorizationPolicy"), "authorizationpolicies", custom, trimMeta[*policyv1alpha1.AuthorizationPolicy])
+	MeshTLSAuthentications     = kind(meshTLSAuthenticationID, "meshtlsauthentication", policyv1alpha1.SchemeGroupVersion.WithKind("MeshTLSAuthentication"), "meshtlsauthentications", custom, trimMeta[*policyv1alpha1.MeshTLSAuthentication])
+	NetworkAuthentications     = kind(networkAuthenticationID, "networkauthentication", policyv1alpha1.SchemeGroupVersion.WithKind("NetworkAuthentication"), "networkauthentications", custom, trimMeta[*policyv1alpha1.NetworkAuthentication])
+	HTTPLocalRateLimitPolicies = kind(httpLocalRateLimitPolicyID, "httplocalratelimitpolicy", policyv1alpha1.SchemeGroupVersion.WithKind("HTTPLocalRateLimitPolicy"), "httplocalratelimitpolicies", custom, trimMeta[*policyv1alpha1.HTTPLocalRateLimitPolicy])
+	EgressNetworks             = kind(egressNetworkID, "egressnetwork", policyv1alpha1.SchemeGroupVersion.WithKind("EgressNetwork"), "egressnetworks", custom, trimMeta[*policyv1alpha1.EgressNetwork])
+	PolicyHTTPRoutes           = kind(policyHTTPRouteID, "policy-httproute", policyv1beta3.SchemeGroupVersion.WithKind("HTTPRoute"), "httproutes", custom, trimMeta[*policyv1beta3.HTTPRoute])
+	HTTPRoutes                 = kind(httpRouteID, "httproute", gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute"), "httproutes", custom, trimMeta[*gatewayv1.HTTPRoute])
+	GRPCRoutes                 = kind(grpcRouteID, "grpcroute", gatewayv1.SchemeGroupVersion.WithKind("GRPCRoute"), "grpcroutes", custom, trimMeta[*gatewayv1.GRPCRoute])
+	TLSRoutes                  = kind(tlsRouteID, "tlsroute", gatewayv1alpha2.SchemeGroupVersion.WithKind("TLSRoute"), "tlsroutes", custom, trimMeta[*gatewayv1alpha2.TLSRoute])
+	TCPRoutes                  = kind(tcpRouteID, "tcproute", gatewayv1alpha2.SchemeGroupVersion.WithKind("TCPRoute"), "tcproutes", custom, trimMeta[*gatewayv1alpha2.TCPRoute])
 )
-
-const kindCount = 22
 
 // allKinds returns every kind at its id.
 func allKinds() [kindCount]*KindInfo {

@@ -11,6 +11,42 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
+// Every kind has a number and a name of its own, and is read from somewhere.
+func TestKindsAreRegistered(t *testing.T) {
+	names := map[string]bool{}
+	for id, k := range allKinds() {
+		if k == nil {
+			t.Errorf("no kind has the number %d: it is missing in allKinds, or two kinds have one number", id)
+			continue
+		}
+		if names[k.Name] {
+			t.Errorf("two kinds are called %s", k.Name)
+		}
+		names[k.Name] = true
+		if k.empty == nil || k.GVR.Resource == "" || k.GVK.Kind == "" {
+			t.Errorf("%s cannot be fetched", k.Name)
+		}
+	}
+}
+
+// An index that is passed at another position than it was made for is found out
+// before anything is read.
+func TestIndexPositions(t *testing.T) {
+	first := NewIndex(0, "first", func(*corev1.Pod) []string { return nil })
+	second := NewIndex(1, "second", func(*corev1.Pod) []string { return nil })
+	untyped([]Index[*corev1.Pod]{first, second})
+	for _, wrong := range [][]Index[*corev1.Pod]{{second}, {second, first}, {first, first}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%v passes", wrong)
+				}
+			}()
+			untyped(wrong)
+		}()
+	}
+}
+
 // The keys by which objects are found.
 func TestIndexKeys(t *testing.T) {
 	pod := func(keys func(*corev1.Pod) []string) func(string) []string {

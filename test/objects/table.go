@@ -93,6 +93,8 @@ func tableOf(kind string) (table, error) {
 		return of(state.ReplicaSets), nil
 	case "Job":
 		return of(state.Jobs), nil
+	case "Secret":
+		return of(state.Secrets), nil
 	case "ServiceProfile":
 		return of(state.ServiceProfiles), nil
 	case "ExternalWorkload":
