@@ -37,7 +37,12 @@ type target struct {
 	link *Link
 }
 
-// resolve finds out what path means. Its errors are those of D section 1.4, in that order.
+// resolve finds out what path means. Of several things that are wrong the first
+// is told, in this order: an authority that cannot be read, an IP address, a name
+// that is no Service's, a Service that is not there, a mirror that names no
+// remote Service, a cluster that is not linked, an ExternalName (D section 1.4).
+// Proxies give up for good on InvalidArgument and FailedPrecondition, and ask
+// again after every other code.
 func (s *Server) resolve(path string) (target, error) {
 	invalid := status.Errorf(codes.InvalidArgument, "Invalid authority: %s", path)
 	a, err := parseAuthority(path)

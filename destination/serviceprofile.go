@@ -127,7 +127,7 @@ func translateRoute(route *linkerdv1alpha2.RouteSpec, warn func(error)) (*destin
 		timeout, err := time.ParseDuration(route.Timeout)
 		switch {
 		case err != nil:
-			// D113: the route is kept without a timeout.
+			// The route is kept without a timeout (D113).
 			warn(fmt.Errorf("timeout of route %q is left out: %w", route.Name, err))
 		case timeout != 0:
 			translated.Timeout = durationpb.New(timeout)
@@ -242,7 +242,7 @@ func allResponses(matches []*destination.ResponseMatch) *destination.ResponseMat
 	return &destination.ResponseMatch{Match: &destination.ResponseMatch_All{All: &destination.ResponseMatch_Seq{Matches: matches}}}
 }
 
-// checkStatusRange allows a side to be open (D116).
+// checkStatusRange allows a side to be open: 0 is no bound (D116).
 func checkStatusRange(r *linkerdv1alpha2.Range) error {
 	for _, bound := range []uint32{r.Min, r.Max} {
 		if bound != 0 && (bound < 100 || bound > 599) {

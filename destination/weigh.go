@@ -14,9 +14,10 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 )
 
-// The functions of this file build WeightedAddrs by D section 1.12 and 1.13.
-// What depends on the client is left out of their results: weight, and the
-// label zone_locality.
+// The functions of this file say how a client reaches an endpoint and what it
+// calls it: identity, protocol hint and metric labels of a WeightedAddr (D
+// sections 1.12 and 1.13). What depends on the client is left out of their
+// results: weight, and the label zone_locality.
 
 // tcpAddress is the wire form of a valid address.
 func tcpAddress(addr netip.AddrPort) *net.TcpAddress {

@@ -22,7 +22,8 @@ const (
 // SessionProtocol is what follows a transport header.
 type SessionProtocol int
 
-// The session protocols (proxy section 7).
+// What a transport header can say of the bytes behind it; without a word of it
+// they are opaque (proxy section 7).
 const (
 	Opaque SessionProtocol = iota
 	HTTP1

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those of policy-status 5.
+// metrics are what the original counts of its patches, by its names (policy-status 5).
 type metrics struct {
 	patches, errors, timeouts            prometheus.Counter
 	enqueues, dequeues, drops, overflows prometheus.Counter

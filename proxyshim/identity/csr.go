@@ -13,7 +13,7 @@ import (
 // request is a certificate request that has passed all checks but that of its key.
 type request struct{ csr *x509.CertificateRequest }
 
-// parseRequest reads the DER of a CSR (rule 2 of identity section 2).
+// parseRequest reads a CSR, which is DER although the schema says PEM (identity section 2).
 func parseRequest(der []byte) (request, error) {
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil {

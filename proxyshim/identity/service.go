@@ -189,7 +189,10 @@ func (s *Service) Anchors() *Anchors { return s.anchors.Load() }
 func (s *Service) Issuer() *Issuer { return s.issuer.Load() }
 
 // Certify issues a certificate for the identity that the token in the request
-// stands for. The checks and their order are rules 1 to 10 of identity section 2.
+// stands for. The checks come in the order of the original, since the first that
+// fails decides the code: the issuer is there, the fields are, the issuer is
+// valid now, the request names one DNS name and it is the identity, the token is
+// good, it is that of the identity, the key is ECDSA (identity section 2).
 func (s *Service) Certify(ctx context.Context, in *identitypb.CertifyRequest) (*identitypb.CertifyResponse, error) {
 	leaf, err := s.certify(ctx, in)
 	if err != nil {

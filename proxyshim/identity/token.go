@@ -22,7 +22,8 @@ type TokenReviewer interface {
 // waits less in this line (B72).
 const maxReviews = 50
 
-// user returns the user name behind token (identity section 3).
+// user returns the user name behind token, which must be meant for identity
+// or else for the API server itself (identity section 3).
 func (s *Service) user(ctx context.Context, token string) (string, error) {
 	if err := s.reviews.Acquire(ctx, 1); err != nil {
 		return "", status.FromContextError(err).Err()
