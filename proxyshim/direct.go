@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/openconns"
 )
 
 // direct serves the direct path: what reaches a proxy's inbound port itself.
@@ -27,12 +29,13 @@ type direct struct {
 func (d *direct) run(ctx context.Context, listeners []net.Listener) error {
 	var conns errgroup.Group
 	group, ctx := errgroup.WithContext(ctx)
-	open := &openConns{conns: map[net.Conn]struct{}{}}
+	// Connections whose steps are not done.
+	var open openconns.Set
 	stop := context.AfterFunc(ctx, func() {
 		for _, l := range listeners {
 			l.Close()
 		}
-		open.close()
+		open.Close()
 	})
 	defer stop()
 	for _, l := range listeners {
@@ -56,17 +59,17 @@ func (d *direct) run(ctx context.Context, listeners []net.Listener) error {
 					return fmt.Errorf("accept on %s: %w", l.Addr(), err)
 				}
 				conns.Go(func() error {
-					if open.add(c) {
+					if open.Add(c) {
 						d.serve(c.(*conn))
 					}
-					open.remove(c)
+					open.Remove(c)
 					return nil
 				})
 			}
 		})
 	}
 	err := group.Wait()
-	open.close()
+	open.Close()
 	_ = conns.Wait()
 	return err
 }
@@ -129,40 +132,6 @@ func (d *direct) handle(c *conn) error {
 	_ = c.SetDeadline(time.Time{})
 	d.handoffs[target.Port].give(&securedConn{conn, c, info})
 	return nil
-}
-
-// openConns are the connections whose steps are not done.
-type openConns struct {
-	mu     sync.Mutex
-	conns  map[net.Conn]struct{}
-	closed bool
-}
-
-// add is false when the set is closed already; c is closed then.
-func (o *openConns) add(c net.Conn) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		c.Close()
-		return false
-	}
-	o.conns[c] = struct{}{}
-	return true
-}
-
-func (o *openConns) remove(c net.Conn) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.conns, c)
-}
-
-func (o *openConns) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
-	for c := range o.conns {
-		c.Close()
-	}
 }
 
 // handoff is the listener on which a gRPC server gets the connections of the

@@ -3,6 +3,8 @@ package apiserver
 import (
 	"net"
 	"sync"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/openconns"
 )
 
 // listener remembers its connections, so that those whose clients do not
@@ -12,14 +14,11 @@ type listener struct {
 	net.Listener
 	once     sync.Once
 	released chan struct{}
-
-	mu     sync.Mutex
-	closed bool
-	conns  map[*conn]struct{}
+	conns    openconns.Set
 }
 
 func newListener(l net.Listener) *listener {
-	return &listener{Listener: l, released: make(chan struct{}), conns: map[*conn]struct{}{}}
+	return &listener{Listener: l, released: make(chan struct{})}
 }
 
 func (l *listener) Close() error {
@@ -33,42 +32,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		<-l.released
 		return nil, err
 	}
-	c := &conn{Conn: raw, listener: l}
-	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.conns[c] = struct{}{}
-	}
-	l.mu.Unlock()
-	if closed {
-		raw.Close()
+	c, open := l.conns.Track(raw)
+	if !open {
 		return nil, net.ErrClosed
 	}
 	return c, nil
-}
-
-// closeConnections closes what is still open.
-func (l *listener) closeConnections() {
-	l.mu.Lock()
-	l.closed = true
-	open := make([]*conn, 0, len(l.conns))
-	for c := range l.conns {
-		open = append(open, c)
-	}
-	l.mu.Unlock()
-	for _, c := range open {
-		c.Close()
-	}
-}
-
-type conn struct {
-	net.Conn
-	listener *listener
-}
-
-func (c *conn) Close() error {
-	c.listener.mu.Lock()
-	delete(c.listener.conns, c)
-	c.listener.mu.Unlock()
-	return c.Conn.Close()
 }

@@ -86,7 +86,7 @@ var building sync.Mutex
 // namespaces exist in which anything can be created; some of its start hooks
 // are still running then (see WaitHooks).
 func (s *Server) Run(ctx context.Context, ready func()) error {
-	defer s.listener.closeConnections()
+	defer s.listener.conns.Close()
 	chain, err := s.build(ctx)
 	if err != nil {
 		s.listener.Close()

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/openconns"
 )
 
 const (
@@ -131,12 +132,12 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // or a handler that panicked. All handlers have returned by then. It closes
 // the listeners, and may be called once.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
-	conns := newConnSet()
+	conns := &openconns.Set{}
 	var group errgroup.Group
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		group.Go(func() error {
-			if err := s.grpc.Serve(conns.listener(l)); err != nil {
+			if err := s.grpc.Serve(&listener{l, conns}); err != nil {
 				failed <- fmt.Errorf("serve gRPC on %s: %w", l.Addr(), err)
 			}
 			return nil
@@ -154,7 +155,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 }
 
 // stop ends the server in bounded time if handlers keep their promise.
-func (s *Server) stop(conns *connSet) {
+func (s *Server) stop(conns *openconns.Set) {
 	close(s.done)
 	drained := make(chan struct{})
 	go func() {
@@ -168,7 +169,7 @@ func (s *Server) stop(conns *connSet) {
 	case <-grace.C:
 		// The sockets first: grpc-go waits for handshakes, and TLS for peers
 		// that do not read.
-		conns.close()
+		conns.Close()
 		s.grpc.Stop()
 		<-drained
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/openconns"
 )
 
 // userTimeout is how long sent data may stay unacknowledged before the kernel
@@ -14,7 +16,7 @@ import (
 const userTimeout = 20 * time.Second
 
 func setUserTimeout(c net.Conn) {
-	tcp, ok := bottom(c).(*net.TCPConn)
+	tcp, ok := openconns.Bottom(c).(*net.TCPConn)
 	if !ok {
 		return
 	}
