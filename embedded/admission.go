@@ -28,10 +28,14 @@ type webhooks struct {
 	newInjector func() *injector.Injector
 }
 
-// newWebhooks builds the webhooks. The State may be nil.
-func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Service, st *state.State, apiServer *webhook.Client) (*webhooks, error) {
+// newWebhooks builds the webhooks. The control plane may be nil.
+func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Service, plane *controlPlane, apiServer *webhook.Client) (*webhooks, error) {
 	o := c.config
 	w := &webhooks{}
+	var st *state.State
+	if plane != nil {
+		st = plane.state
+	}
 	w.newInjector = func() *injector.Injector {
 		return injector.New(injector.Config{
 			Default:               o.Inject,
@@ -51,7 +55,7 @@ func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Ser
 		hooks = append(hooks, webhook.ServiceProfileHook(), webhook.PolicyHook())
 		endpoints = append(endpoints,
 			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(c.config.profileChecks(st)), Dialect: webhook.ControllerDialect},
-			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(), Dialect: webhook.PolicyDialect})
+			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(plane.oddServer), Dialect: webhook.PolicyDialect})
 	}
 	if o.has(PartInjector) {
 		hook := webhook.InjectorHook()

@@ -1,13 +1,16 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -16,6 +19,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/destination"
 	"github.com/linkerd-lite/linkerd-lite/destination/extworkloads"
 	"github.com/linkerd-lite/linkerd-lite/destination/links"
+	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
@@ -55,6 +59,8 @@ type controlPlane struct {
 	state  *state.State
 	graph  *view.Graph
 	routes *gateway.Routes
+	// inbound is there once the plane's parts are.
+	inbound *inbound.Server
 }
 
 // newControlPlane builds the State and its views. It starts nothing.
@@ -120,6 +126,7 @@ func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.inbound = inboundServer
 	outboundServer, err := outbound.New(c.outboundConfig(policyPort.Done()))
 	if err != nil {
 		return nil, err
@@ -131,6 +138,34 @@ func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 		pbidentity.RegisterIdentityServer(shim.Server(linkerd.IdentityPort), c.identity)
 	}
 	return shim, nil
+}
+
+// found are the problems of objects, with those of Servers that have ports in
+// vain, which are looked for now. The control plane may be nil.
+func (c *controlPlane) found(table *problems.Table) []problems.Problem {
+	list := table.List()
+	if c == nil || c.inbound == nil {
+		return list
+	}
+	return append(list, c.inbound.Overlaps()...)
+}
+
+// oddServer says of a Server that is about to be stored which ports it or
+// another one will have in vain. The control plane may be nil.
+func (c *controlPlane) oddServer(request *admissionv1.AdmissionRequest) []string {
+	if c == nil || c.inbound == nil || request.Kind.Kind != state.Servers.GVK.Kind {
+		return nil
+	}
+	server := &policyv1beta3.Server{}
+	if json.Unmarshal(request.Object.Raw, server) != nil {
+		return nil // of another shape than the newest
+	}
+	server.Namespace, server.Name = cmp.Or(server.Namespace, request.Namespace), cmp.Or(server.Name, request.Name)
+	var warnings []string
+	for _, p := range c.inbound.OverlapsOf(server) {
+		warnings = append(warnings, p.String())
+	}
+	return warnings
 }
 
 // addWriters adds what writes to the API server. They may lead once those in

@@ -62,7 +62,7 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 		Listener: bound["admin"],
 		Ready:    func() bool { return r.supervisor.IsReady() },
 		Status:   func() []lifecycle.Status { return r.supervisor.Status() },
-		Problems: found.List,
+		Problems: func() []problems.Problem { return plane.found(found) },
 		Gatherer: registry,
 		Pprof:    config.ControlPlane.EnablePprof,
 		Log:      config.Log,

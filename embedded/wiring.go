@@ -100,7 +100,7 @@ func (w *wiring) addAdmin() {
 		Ready:     w.ready,
 		Status:    w.Status,
 		Manifests: w.manifestStatus(),
-		Problems:  w.problems.List,
+		Problems:  func() []problems.Problem { return w.plane.found(w.problems) },
 		Gatherer:  w.registry,
 		Pprof:     w.config.ControlPlane.EnablePprof,
 		Log:       w.log,
@@ -234,7 +234,7 @@ func (w *wiring) addControlPlane() error {
 // addAdmission adds the webhooks and the objects by which tools recognise a
 // control plane, and what writes on its behalf.
 func (w *wiring) addAdmission() error {
-	hooks, err := w.newWebhooks(w.kube, w.authority, w.state, w.webhookClient)
+	hooks, err := w.newWebhooks(w.kube, w.authority, w.plane, w.webhookClient)
 	if err != nil {
 		return err
 	}

@@ -11,16 +11,19 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	policyinbound "github.com/linkerd-lite/linkerd-lite/policy/inbound"
 )
 
-// PolicyQuestion returns the call that a resource stands for.
-func PolicyQuestion(namespace, resource, portText, token string) (func(context.Context, grpc.ClientConnInterface) (any, error), error) {
+// PolicyQuestion returns the call that a resource stands for. Odd is told what
+// is odd about the answer.
+func PolicyQuestion(namespace, resource, portText, token string, odd func(string)) (func(context.Context, grpc.ClientConnInterface) (any, error), error) {
 	kind, name, ok := strings.Cut(resource, "/")
 	if !ok || name == "" {
 		return nil, fmt.Errorf("resource %q: must be TYPE/NAME, such as pod/web-0 or svc/web", resource)
@@ -34,7 +37,13 @@ func PolicyQuestion(namespace, resource, portText, token string) (func(context.C
 	case "po", "pod", "pods":
 		spec := &inbound.PortSpec{Workload: namespace + ":" + name, Port: uint32(port)}
 		return func(ctx context.Context, conn grpc.ClientConnInterface) (any, error) {
-			return inbound.NewInboundServerPoliciesClient(conn).GetPort(ctx, spec)
+			var header metadata.MD
+			answer, err := inbound.NewInboundServerPoliciesClient(conn).GetPort(ctx, spec, grpc.Header(&header))
+			for _, names := range header.Get(policyinbound.OverlapHeader) {
+				odd(fmt.Sprintf("Server %s selects port %d as well, and has no effect there: Server %s is older or comes first by name",
+					names, port, answer.GetLabels()["name"]))
+			}
+			return answer, err
 		}, nil
 	case "svc", "service", "services":
 		traffic.Target = &outbound.TrafficSpec_Authority{Authority: fmt.Sprintf("%s.%s.svc:%d", name, namespace, port)}

@@ -10,8 +10,8 @@ import (
 )
 
 // Review returns the checks as a function that answers admission requests. Only the new object counts, neither the
-// operation nor the user.
-func Review() webhook.ReviewFunc {
+// operation nor the user. Odd says what else is odd about an object that is admitted; it may be nil.
+func Review(odd func(*admissionv1.AdmissionRequest) []string) webhook.ReviewFunc {
 	return func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		kind := schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}
 		if !Knows(kind) {
@@ -24,6 +24,9 @@ func Review() webhook.ReviewFunc {
 		var warnings []string
 		for _, w := range result.Warnings {
 			warnings = append(warnings, w.String())
+		}
+		if odd != nil {
+			warnings = append(warnings, odd(request)...)
 		}
 		return webhook.Allow(warnings...)
 	}

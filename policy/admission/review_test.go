@@ -21,7 +21,7 @@ import (
 
 func serve(tb testing.TB) func(body []byte) (*admissionv1.AdmissionReview, error) {
 	tb.Helper()
-	return webhooktest.Serve(tb, webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: Review(), Dialect: webhook.PolicyDialect})
+	return webhooktest.Serve(tb, webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: Review(nil), Dialect: webhook.PolicyDialect})
 }
 
 func request(tb testing.TB, r row, spec string) []byte {

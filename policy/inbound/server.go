@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -63,6 +65,9 @@ func DefaultConfig() Config {
 type Server struct {
 	pb.UnimplementedInboundServerPoliciesServer
 
+	state         *state.State
+	index         *index
+	deriver       *deriver
 	stopping      <-chan struct{}
 	defaultPolicy policyName
 	placements    *view.Set[workloadKey, placement]
@@ -106,6 +111,9 @@ func New(config Config) (*Server, error) {
 		}
 	}
 	return &Server{
+		state:         config.State,
+		index:         ix,
+		deriver:       d,
 		stopping:      config.Stopping,
 		defaultPolicy: defaultPolicy,
 		placements:    newPlacements(config.Graph, ix),
@@ -137,6 +145,10 @@ func (s *Server) GetPort(ctx context.Context, spec *pb.PortSpec) (*pb.Server, er
 		answer := &pb.Server{}
 		if err := proto.Unmarshal(now.encoded.Bytes(), answer); err != nil {
 			return nil, status.Errorf(codes.Internal, "lookup failed: %v", err)
+		}
+		if names := s.overlapping(now.workload(), p.number); len(names) > 0 {
+			// Who does not read headers has the whole answer without it.
+			_ = grpc.SetHeader(ctx, metadata.Pairs(OverlapHeader, strings.Join(names, ", ")))
 		}
 		return answer, nil
 	}

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 // newDiagnosticsPolicyCommand is `diagnostics policy`. The forms for Pods and
@@ -26,7 +29,9 @@ whose namespace is that of --token.`,
 			if err != nil {
 				return usage(err)
 			}
-			ask, err := diagnostics.PolicyQuestion(namespace, args[0], args[1], token)
+			ask, err := diagnostics.PolicyQuestion(namespace, args[0], args[1], token, func(odd string) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", printable.Text(odd))
+			})
 			if err != nil {
 				return usage(err)
 			}
