@@ -131,6 +131,10 @@ type Config struct {
 	DataDir string
 	// Ephemeral keeps the data in a temporary directory that is removed at the end.
 	Ephemeral bool
+	// Exclude are patterns, in the syntax of .gitignore, of what is no manifest in Dirs.
+	Exclude []string
+	// Stdin is read where Dirs has "-".
+	Stdin io.Reader
 	// PruneEmpty deletes what came from a directory, or a kustomization, that has no objects any more.
 	PruneEmpty bool
 	// NoFsync does not wait for the disk.

@@ -108,13 +108,15 @@ func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.Custom
 		Sync:       !c.Ephemeral && !c.NoFsync,
 		Base:       base,
 		PruneEmpty: c.PruneEmpty,
+		Patterns:   c.Exclude,
+		Stdin:      c.Stdin,
 		Out:        c.Out,
 		Log:        c.Log.With("part", "manifests"),
 
 		StatusOwners: c.statusOwners(),
 	}
 	if c.has(PartWebhooks) {
-		config.Check = c.checkManifest
+		config.Check, config.Spares = c.checkManifest, webhook.Skips
 	}
 	return manifests.New(config), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
@@ -157,9 +158,9 @@ func writeChecks(out io.Writer, report CheckReport, short bool) error {
 		}
 		fmt.Fprintf(&text, "%s\n%s\n", category.Name, strings.Repeat("-", len(category.Name)))
 		for _, check := range checks {
-			fmt.Fprintf(&text, "%s %s\n", mark[check.Result], check.Description)
+			fmt.Fprintf(&text, "%s %s\n", mark[check.Result], printable.Text(check.Description))
 			if check.Error != "" {
-				fmt.Fprintf(&text, "    %s\n", check.Error)
+				fmt.Fprintf(&text, "    %s\n", printable.Text(check.Error))
 			}
 		}
 		text.WriteString("\n")

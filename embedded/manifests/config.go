@@ -62,12 +62,18 @@ type Config struct {
 	// StatusOwners names, by kind, the part that writes the status, which a manifest
 	// then may not. Nil: DefaultStatusOwners.
 	StatusOwners map[schema.GroupKind]string
+	// Patterns leave out, in the syntax of .gitignore, what lies below Dirs.
+	Patterns []string
+	// Stdin is read once where Dirs has "-".
+	Stdin io.Reader
 	// PruneEmpty lets go of everything that was applied from a directory, or from a
 	// kustomization, that has no objects any more. Otherwise it stays: a mount that is
 	// missing and a checkout that has just begun look the same.
 	PruneEmpty bool
 	// Check, if not nil, looks at each object before it is applied.
 	Check func(*unstructured.Unstructured) []Problem
+	// Spares, if not nil, says of the labels of an object's namespace that Check does not apply there.
+	Spares func(labels map[string]string) bool
 	// Out gets plans and errors in words for the user. Nil: nothing.
 	Out io.Writer
 	// Log is for diagnosis. Nil: nothing.

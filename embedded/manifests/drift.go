@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 )
@@ -17,6 +18,8 @@ type Drift struct {
 	Line   int    `json:"line,omitempty"`
 	// What is "deleted", or "changed by" and the field manager.
 	What string `json:"what"`
+	// putBack says that saving the file would undo it.
+	putBack bool
 }
 
 func (d Drift) String() string {
@@ -76,6 +79,8 @@ func (s *Syncer) updateDrift(ctx context.Context) error {
 	var fresh []Drift
 	for key, what := range found {
 		d := Drift{Object: key.String(), File: s.shown[key].File, Line: s.shown[key].Line, What: what}
+		_, fails := s.failures[key]
+		d.putBack = d.Line > 0 && !fails && !s.owned[key] && apply.CanPutBack(what)
 		drift[key] = d
 		if s.drift[key] != d {
 			fresh = append(fresh, d)

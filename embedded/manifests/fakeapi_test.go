@@ -340,6 +340,7 @@ func (f *fakeAPI) metaOf(key source.Key, object map[string]any) metav1.PartialOb
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		uid, _ := metadata["uid"].(string)
 		m.UID = types.UID(uid)
+		m.Labels, _, _ = unstructured.NestedStringMap(metadata, "labels")
 		m.Finalizers, _, _ = unstructured.NestedStringSlice(metadata, "finalizers")
 	}
 	if object["deleted"] != nil {

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"context"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -90,7 +91,7 @@ func (s *Syncer) awaitNamespaces(ctx context.Context) error {
 // input gathers what a plan depends on.
 func (s *Syncer) input(ctx context.Context, snapshot *source.Snapshot) plan.Input {
 	in := plan.Input{
-		Now: s.cfg.now(), Sources: snapshot.Sources, Faults: snapshot.Faults,
+		Now: s.cfg.now(), Sources: snapshot.Sources, Faults: snapshot.Faults, Notices: snapshot.Notices,
 		Records: s.inv.Records, Failures: s.failures, Base: s.base,
 		Kinds: map[schema.GroupVersionKind]plan.Kind{}, Unknown: map[schema.GroupVersionKind]string{},
 		Places: map[string]source.Place{}, Leaving: map[source.Key]bool{},
@@ -122,16 +123,20 @@ func (s *Syncer) input(ctx context.Context, snapshot *source.Snapshot) plan.Inpu
 
 // make plans, and has the parts look at what is to be applied.
 func (s *Syncer) make(ctx context.Context, snapshot *source.Snapshot) *plan.Plan {
-	return s.judge(plan.Make(s.input(ctx, snapshot)), snapshot)
+	return s.judge(ctx, plan.Make(s.input(ctx, snapshot)), snapshot)
 }
 
 // judge moves the steps that a part refuses to Failed.
-func (s *Syncer) judge(made *plan.Plan, snapshot *source.Snapshot) *plan.Plan {
+func (s *Syncer) judge(ctx context.Context, made *plan.Plan, snapshot *source.Snapshot) *plan.Plan {
 	judged := *made
 	judged.Apply = nil
 	for _, step := range made.Apply {
 		refused := false
-		for _, problem := range s.cfg.Check(step.Manifest) {
+		problems := s.cfg.Check(step.Manifest)
+		if len(problems) > 0 && s.spared(ctx, step.Object.Namespace, snapshot) {
+			problems = nil
+		}
+		for _, problem := range problems {
 			fault := source.Fault{File: step.File, Line: fieldLine(snapshot, step, problem.Field), Object: step.Object.String(), Message: source.OneLine(problem.Message)}
 			if problem.Warning {
 				judged.Warnings = append(judged.Warnings, fault)
@@ -153,4 +158,21 @@ func fieldLine(snapshot *source.Snapshot, step plan.Step, field string) int {
 		return src.FieldLine(step.Line, field)
 	}
 	return step.Line
+}
+
+// spared reports whether webhooks would not be asked about objects of a namespace, which
+// the directory itself may bring or change.
+func (s *Syncer) spared(ctx context.Context, name string, snapshot *source.Snapshot) bool {
+	if s.cfg.Spares == nil || name == "" {
+		return false
+	}
+	labels := s.cluster.NamespaceLabels(ctx, name)
+	for _, src := range snapshot.Sources {
+		for _, o := range src.Objects {
+			if o.Key() == (source.Key{Kind: plan.NamespaceKind.Kind, Name: name}) {
+				maps.Copy(labels, o.Unstructured.GetLabels())
+			}
+		}
+	}
+	return s.cfg.Spares(labels)
 }

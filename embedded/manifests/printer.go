@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 const (
@@ -41,7 +42,7 @@ func newPrinter(out io.Writer, now func() time.Time) *printer {
 
 func (p *printer) line(format string, args ...any) {
 	// There is nobody to tell if the terminal is gone.
-	_, _ = fmt.Fprintf(p.out, "manifests: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(p.out, "manifests: %s\n", printable.Text(fmt.Sprintf(format, args...)))
 }
 
 // plan prints what is about to be done, if anything is.
@@ -58,7 +59,7 @@ func (p *printer) plan(made *plan.Plan) {
 	for _, steps := range [][]plan.Step{made.Apply, made.Prune} {
 		for _, s := range steps {
 			if lines++; lines <= maxLines {
-				_, _ = fmt.Fprintf(p.out, "  %s\n", s)
+				_, _ = fmt.Fprintf(p.out, "  %s\n", printable.Text(s.String()))
 			}
 		}
 	}
@@ -149,6 +150,10 @@ func (p *printer) drift(fresh []Drift) {
 			p.line("drift: … and %d more", len(fresh)-maxLines)
 			break
 		}
-		p.line("drift: %s; save the file to put it back", d)
+		advice := ""
+		if d.putBack {
+			advice = "; save the file to put it back"
+		}
+		p.line("drift: %s%s", d, advice)
 	}
 }

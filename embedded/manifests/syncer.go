@@ -43,7 +43,9 @@ type Syncer struct {
 	drift    map[source.Key]Drift
 	leaving  map[source.Key]leaving
 	// shown is where each desired object is written, for messages.
-	shown   map[source.Key]source.Fault
+	shown map[source.Key]source.Fault
+	// owned are the desired objects that the garbage collector deletes with another one.
+	owned   map[source.Key]bool
 	started time.Time
 	passed  bool // there was a pass
 	ready   bool
@@ -120,7 +122,7 @@ func (s *Syncer) newScanner(watch func(dir, name string)) (*source.Scanner, erro
 		exclude = append(exclude, s.cfg.StateDir)
 	}
 	return source.NewScanner(source.Config{
-		Dirs: s.cfg.Dirs, Exclude: exclude, PruneEmpty: s.cfg.PruneEmpty, Watch: watch, Now: s.cfg.now,
+		Dirs: s.cfg.Dirs, Exclude: exclude, PruneEmpty: s.cfg.PruneEmpty, Patterns: s.cfg.Patterns, Stdin: s.cfg.Stdin, Watch: watch, Now: s.cfg.now,
 	})
 }
 
@@ -255,10 +257,14 @@ func (s *Syncer) remember(snapshot *source.Snapshot) {
 		needed[r.File] = true
 	}
 	s.reader.need(needed)
-	s.shown = map[source.Key]source.Fault{}
+	s.shown, s.owned = map[source.Key]source.Fault{}, map[source.Key]bool{}
 	for _, src := range snapshot.Sources {
 		for _, o := range src.Objects {
-			s.shown[s.keyOf(o)] = source.Fault{File: src.Shown, Line: o.Line}
+			key := s.keyOf(o)
+			s.shown[key] = source.Fault{File: src.Shown, Line: o.Line}
+			if len(o.Unstructured.GetOwnerReferences()) > 0 {
+				s.owned[key] = true
+			}
 		}
 	}
 	for key := range s.failures {

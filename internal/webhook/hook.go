@@ -106,6 +106,9 @@ func InjectorHook() Hook {
 	}
 }
 
+// Skips reports whether the validating webhooks spare the objects of a namespace with these labels.
+func Skips(namespaceLabels map[string]string) bool { return namespaceLabels[skipLabel] == skipValue }
+
 var notSkipped = metav1.LabelSelectorRequirement{Key: skipLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{skipValue}}
 
 func rule(groups, versions []string, resources ...string) admissionregistrationv1.RuleWithOperations {

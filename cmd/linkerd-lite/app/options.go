@@ -128,6 +128,7 @@ func (o *clusterFlags) addFlags(groups *cliflag.NamedFlagSets) {
 	flags = groups.FlagSet("data")
 	addDataDirFlag(flags, &c.DataDir)
 	flags.BoolVar(&c.Ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
+	flags.StringArrayVar(&c.Exclude, "exclude", nil, "a pattern, in the syntax of .gitignore, of what is no manifest; repeatable. Files named .linkerdliteignore in a DIR do the same")
 	flags.BoolVar(&c.PruneEmpty, "prune-empty", false, "delete what came from a DIR or a kustomization that has no objects any more, instead of keeping it until it has some again")
 	flags.BoolVar(&c.NoFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an existing etcd to use instead of the built-in one")

@@ -39,6 +39,7 @@ func newUpCommand() *cobra.Command {
 		Use:     "up [DIR...] [flags] [-- COMMAND [ARG...]]",
 		Short:   "Run a cluster with the manifests of these directories, until Ctrl-C or until COMMAND ends",
 		Long: `Run a cluster in this process, apply the manifests in each DIR and follow their changes.
+The DIR - is the standard input, which is read once.
 
 With -- COMMAND, COMMAND is started once everything has settled, with KUBECONFIG and
 LINKERD_LITE_{DESTINATION,POLICY,IDENTITY,ADMIN,SHIM_INBOUND}_ADDR in its environment; when it ends,
@@ -62,6 +63,7 @@ the cluster stops, and the exit code is COMMAND's.`,
 				return usage(fmt.Errorf("--output=%s: must be text or json", output))
 			}
 			options.config.Dirs, options.config.Settle = dirs, len(command) > 0
+			options.config.Stdin = cmd.InOrStdin()
 			if err := options.complete(); err != nil {
 				return usage(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -102,4 +103,13 @@ func (c *Cluster) NamespaceExists(ctx context.Context, name string) (bool, error
 		return false, fmt.Errorf("look for namespace %s: %w", name, err)
 	}
 	return ns.DeletionTimestamp == nil, nil
+}
+
+// NamespaceLabels are those of a namespace; empty if they cannot be had.
+func (c *Cluster) NamespaceLabels(ctx context.Context, name string) map[string]string {
+	labels := map[string]string{}
+	if ns, err := c.client.Resource(namespaces).Get(ctx, name, metav1.GetOptions{}); err == nil {
+		maps.Copy(labels, ns.Labels)
+	}
+	return labels
 }

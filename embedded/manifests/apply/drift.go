@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,7 +74,9 @@ func (c *Cluster) FindDrift(ctx context.Context, records []plan.Record) (drift m
 			case meta.DeletionTimestamp != nil:
 				drift[r.Key] = "being deleted"
 			case ownFields(meta.ManagedFields) != r.Fields:
-				drift[r.Key] = "changed by " + lastWriter(meta.ManagedFields)
+				if writer := lastWriter(meta.ManagedFields); !isOurs(writer) {
+					drift[r.Key] = changedBy + writer
+				}
 			}
 		}
 	}
@@ -140,6 +143,19 @@ func ignoreGone(err error) error {
 		return nil
 	}
 	return fmt.Errorf("look for changes by others: %w", err)
+}
+
+const changedBy = "changed by "
+
+// isOurs reports whether a field manager is a part of this program.
+func isOurs(manager string) bool {
+	return strings.HasPrefix(manager, "linkerd-lite") || strings.HasPrefix(manager, "Go-http-client")
+}
+
+// CanPutBack reports whether an apply of the manifest would last: what a controller has changed, it
+// changes again, and what is being deleted has to go first.
+func CanPutBack(what string) bool {
+	return what != "being deleted" && what != changedBy+"kube-controller-manager"
 }
 
 // lastWriter is the newest other field manager.

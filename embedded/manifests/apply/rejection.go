@@ -33,6 +33,7 @@ var (
 	isInvalid   = regexp.MustCompile(`^\S+ "[^"]*" is invalid: `)
 	undeclared  = regexp.MustCompile(`\.([\w.]+(?:\[[^\]]*\][\w.]*)*): field not declared in schema`)
 	wrongType   = regexp.MustCompile(`\.([\w.]+(?:\[[^\]]*\][\w.]*)*): expected `)
+	goType      = regexp.MustCompile(`cannot unmarshal (\w+) into Go (?:struct field \w+\.([\w.]+)|value) of type \S+`)
 	goValue     = regexp.MustCompile(`&value\.valueUnstructured\{Value:(.*?)\}`)
 	unknown     = regexp.MustCompile(`unknown field "([^"]+)"`)
 	typedPrefix = regexp.MustCompile(`^failed to create typed patch object \([^)]*\): `)
@@ -76,6 +77,7 @@ func Reject(err error) Rejection {
 // map, as the same error should read the same each time.
 func steady(message string) string {
 	message = goValue.ReplaceAllString(message, "$1")
+	message = goType.ReplaceAllString(message, "$2 cannot be $1")
 	head, list, ok := strings.Cut(message, "errors:\n")
 	if !ok {
 		return message

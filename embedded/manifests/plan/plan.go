@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 // Action is what a step does.
@@ -97,20 +98,20 @@ func (p *Plan) String() string {
 	b.WriteByte('\n')
 	for _, steps := range [][]Step{p.Apply, p.Prune} {
 		for _, s := range steps {
-			fmt.Fprintf(&b, "  %s\n", s)
+			fmt.Fprintf(&b, "  %s\n", printable.Text(s.String()))
 		}
 	}
 	for _, s := range p.Held {
-		fmt.Fprintf(&b, "  keep     %s  (%s: %s)\n", s.Object, s.File, s.Why)
+		fmt.Fprintf(&b, "  keep     %s\n", printable.Text(fmt.Sprintf("%s  (%s: %s)", s.Object, s.File, s.Why)))
 	}
 	for _, f := range slices.Concat(p.Notices, p.Warnings) {
-		fmt.Fprintf(&b, "  warning  %v\n", f)
+		fmt.Fprintf(&b, "  warning  %s\n", printable.Text(f.Error()))
 	}
 	for _, f := range p.Waiting {
-		fmt.Fprintf(&b, "  waiting  %v\n", f)
+		fmt.Fprintf(&b, "  waiting  %s\n", printable.Text(f.Error()))
 	}
 	for _, f := range p.Failed {
-		fmt.Fprintf(&b, "  failed   %v\n", f)
+		fmt.Fprintf(&b, "  failed   %s\n", printable.Text(f.Error()))
 	}
 	return b.String()
 }
@@ -152,8 +153,9 @@ type Base struct {
 type Input struct {
 	Now     time.Time
 	Sources []*source.Source
-	// Faults are of no source.
+	// Faults and Notices are of no source.
 	Faults   []source.Fault
+	Notices  []source.Fault
 	Records  map[source.Key]Record
 	Failures map[source.Key]Failure
 	// Kinds are those of the sources that can be applied now; Unknown has the words for the others.
@@ -185,7 +187,7 @@ type place struct {
 //     file is another. The rest is applied, unless it failed a moment ago.
 //  3. Records without an object are pruned, if their file allows it.
 func Make(in Input) *Plan {
-	p := &Plan{Failed: slices.Clone(in.Faults)}
+	p := &Plan{Failed: slices.Clone(in.Faults), Notices: slices.Clone(in.Notices)}
 	desired, coming := p.collect(in)
 	for _, key := range slices.SortedFunc(maps.Keys(desired), source.CompareKeys) {
 		p.decide(in, desired[key], coming)
@@ -206,7 +208,9 @@ func (p *Plan) collect(in Input) (map[source.Key]place, provided) {
 	desired := map[source.Key]place{}
 	coming := provided{namespaces: map[string]bool{}, kinds: map[schema.GroupKind]bool{}}
 	for _, src := range in.Sources {
-		p.Failed = append(p.Failed, src.Faults...)
+		if !src.Alien {
+			p.Failed = append(p.Failed, src.Faults...)
+		}
 		for _, object := range src.Objects {
 			p.Total++
 			at := place{source: src, object: object, key: object.Key()}
@@ -377,7 +381,7 @@ func (p *Plan) hold(in Input, record Record, place source.Place) string {
 		if src.Path == record.File {
 			return "its file cannot be read as a manifest"
 		}
-		if src.Mentions(record.Name) {
+		if !src.Alien && src.Mentions(record.Name) {
 			return "it may have moved to " + src.Shown + ", which cannot be read as a manifest"
 		}
 	}

@@ -15,6 +15,9 @@ func CheckDirs(dirs []string) error {
 				return fmt.Errorf("manifest directory %s: named twice", dir)
 			}
 		}
+		if dir == stdin {
+			continue
+		}
 		info, err := os.Stat(dir)
 		if err != nil {
 			return fmt.Errorf("manifest directory %s: %s", dir, reason(err))
@@ -37,6 +40,10 @@ func CheckDirs(dirs []string) error {
 func absolute(paths []string) ([]root, error) {
 	roots := make([]root, 0, len(paths))
 	for _, path := range paths {
+		if path == stdin {
+			roots = append(roots, root{shown: stdinShown, abs: stdin})
+			continue
+		}
 		abs, err := filepath.Abs(path)
 		if err != nil {
 			return nil, fmt.Errorf("manifest directory %s: %w", path, err)

@@ -85,6 +85,9 @@ func build(path string) (objects []Object, inputs []string, err error) {
 		return nil, nil, fmt.Errorf("%s is not on this machine: remote resources are not fetched, put a copy next to the kustomization", remote)
 	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, dir)
+	if disk.refused != nil {
+		return nil, nil, disk.refused
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,6 +163,8 @@ func spareFault(message string) string { return kustomizeNoise.ReplaceAllString(
 type recorder struct {
 	filesys.FileSystem
 	paths map[string]bool
+	// refused is why a file was not handed over; kustomize may call it missing.
+	refused error
 }
 
 func (r *recorder) note(path string) {
@@ -218,6 +223,12 @@ func (r *recorder) ReadFile(path string) ([]byte, error) {
 		return nil, errors.New(tooBig(path, info.Size()))
 	}
 	data, err := r.FileSystem.ReadFile(path)
+	if err == nil {
+		if remote := remoteIn(path, data); remote != "" {
+			r.refused = fmt.Errorf("%s is not on this machine: remote resources are not fetched, put a copy next to the kustomization", remote)
+			return nil, r.refused
+		}
+	}
 	if err == nil && isManifest(filepath.Base(path)) && bytes.IndexByte(data, 0) >= 0 {
 		fault, _ := notText(data)
 		fault.File = path

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+
+	gitignore "github.com/monochromegane/go-gitignore"
 )
 
 // root is one of the directories of the configuration.
@@ -32,6 +34,10 @@ type tree struct {
 	files          []found
 	kustomizations []found
 	faults         []Fault
+	// notices are of what is left out on purpose.
+	notices []Fault
+	// ignores are by the directory that they lie in.
+	ignores map[string][]gitignore.IgnoreMatcher
 	// inside are the real paths of the roots, and entries counts what was listed.
 	inside  []string
 	entries int
@@ -47,6 +53,8 @@ type lister struct {
 	// exclude holds absolute paths that are not looked into: the data directory
 	// may lie inside a root.
 	exclude []string
+	// patterns leave out, in the syntax of .gitignore, what is below a root.
+	patterns []string
 	// watch is called for each directory before it is read, so that what is
 	// created after the reading wakes; a non-empty name says that only this
 	// entry of the directory matters.
@@ -61,7 +69,7 @@ type lister struct {
 
 // list walks roots.
 func (l *lister) list(roots []root) *tree {
-	t := &tree{}
+	t := &tree{ignores: map[string][]gitignore.IgnoreMatcher{}}
 	seen := map[string]bool{}
 	for _, r := range roots {
 		if real, err := filepath.EvalSymlinks(r.abs); err == nil {
@@ -69,6 +77,12 @@ func (l *lister) list(roots []root) *tree {
 		}
 	}
 	for _, r := range roots {
+		if r.abs == stdin {
+			continue
+		}
+		if len(l.patterns) > 0 {
+			t.ignore(r.abs, []byte(strings.Join(l.patterns, "\n")))
+		}
 		l.watch(filepath.Dir(r.abs), filepath.Base(r.abs))
 		real, err := filepath.EvalSymlinks(r.abs)
 		if err == nil {
@@ -113,7 +127,19 @@ func (l *lister) dir(t *tree, path, shown, real string, above []string, seen map
 		return
 	}
 	for _, e := range entries {
-		if isKustomization(e.Name()) {
+		if e.Name() == IgnoreFile {
+			if data, _, err := readLimited(filepath.Join(path, IgnoreFile)); err == nil {
+				t.ignore(path, data)
+			}
+		}
+	}
+	if isChart(entries) {
+		t.unread = append(t.unread, path)
+		t.notices = append(t.notices, Fault{File: shown, Message: "this is a Helm chart, which is not applied as it is: helm template " + shown + " | linkerd-lite up -"})
+		return
+	}
+	for _, e := range entries {
+		if isKustomization(e.Name()) && !t.ignored(filepath.Join(path, e.Name()), false) {
 			file := filepath.Join(path, e.Name())
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 				t.kustomizations = append(t.kustomizations, found{path: file, shown: filepath.Join(shown, e.Name()), info: info})
@@ -147,6 +173,9 @@ func (l *lister) entry(t *tree, e fs.DirEntry, path, shown, real string, above [
 		return
 	}
 	info, err := os.Stat(path)
+	if t.ignored(path, err == nil && info.IsDir()) {
+		return
+	}
 	if link {
 		l.followLinks(path)
 		if err == nil {

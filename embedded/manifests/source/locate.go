@@ -13,7 +13,7 @@ import (
 // object that begins on line start of a YAML file, or of the last step of
 // the path that is there. It returns start if it finds nothing.
 func locate(data []byte, start int, field string) int {
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.TrimPrefix(data, byteOrderMark)
 	for _, c := range splitYAML(data) {
 		last := c.line + bytes.Count(c.text, []byte("\n"))
 		if start < c.line || start > last {

@@ -26,6 +26,9 @@ import (
 // bundles of CRDs in the wild have some 5 MB.
 const maxFile = 32 << 20
 
+// notObject begins the message of a fault that says that a file is no manifest at all.
+const notObject = "not a Kubernetes object: "
+
 // Object is one object of a manifest. It is never changed after it was parsed.
 type Object struct {
 	Unstructured *unstructured.Unstructured
@@ -60,7 +63,7 @@ func Parse(path string, data []byte, cache Documents) (objects []Object, faults 
 		fault.File = path
 		return nil, []Fault{fault}, cache
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.TrimPrefix(data, byteOrderMark)
 	next = Documents{}
 	read, parts := parseYAML, splitYAML(data)
 	if strings.EqualFold(filepath.Ext(path), ".json") {
@@ -122,6 +125,9 @@ func notText(data []byte) (Fault, bool) {
 	}, true
 }
 
+// byteOrderMark may begin a file, and so each part of files that were put together.
+var byteOrderMark = []byte("\ufeff")
+
 // chunk is one document of a stream and the line on which it begins.
 type chunk struct {
 	line int
@@ -135,7 +141,7 @@ func splitYAML(data []byte) []chunk {
 	current := chunk{line: 1}
 	start := 0
 	flush := func(end int) {
-		current.text = data[start:end]
+		current.text = withoutMark(data[start:end])
 		if !blank(current.text) {
 			chunks = append(chunks, current)
 		}
@@ -149,16 +155,27 @@ func splitYAML(data []byte) []chunk {
 			end += pos + 1
 		}
 		line++
-		text := data[pos:end]
+		text := bytes.TrimPrefix(data[pos:end], byteOrderMark)
 		if marker(text, "---") || marker(text, "...") {
 			flush(pos)
-			start = pos + 3 // what follows the marker on its line belongs to the new document
+			// What follows the marker on its line belongs to the new document, but for tabs, which YAML
+			// does not take where it counts columns.
+			start = end - len(bytes.TrimLeft(text[3:], " \t"))
 			current = chunk{line: line}
 		}
 		pos = end
 	}
 	flush(len(data))
 	return chunks
+}
+
+// withoutMark drops a byte order mark before the content of a document.
+func withoutMark(text []byte) []byte {
+	content := bytes.TrimLeft(text, " \t\r\n")
+	if !bytes.HasPrefix(content, byteOrderMark) {
+		return text
+	}
+	return slices.Concat(text[:len(text)-len(content)], content[len(byteOrderMark):])
 }
 
 func marker(line []byte, mark string) bool {
@@ -187,6 +204,9 @@ func parseYAML(text []byte) document {
 	}
 	first := firstLine(text)
 	raw, err := yaml.YAMLToJSONStrict(text)
+	if err != nil && strings.Contains(err.Error(), "already set in map") && !hasTwins(text) {
+		raw, err = yaml.YAMLToJSON(text) // the key was merged, and is overridden here, as it may be
+	}
 	if err != nil {
 		return document{faults: yamlFaults(err, first, 1+bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")))}
 	}
@@ -198,6 +218,29 @@ func parseYAML(text []byte) document {
 		return document{}
 	}
 	return readValue(value, text, first)
+}
+
+// hasTwins reports whether a mapping has a key twice that is written twice.
+func hasTwins(text []byte) bool {
+	var root yamlv3.Node
+	if yamlv3.Unmarshal(text, &root) != nil {
+		return true
+	}
+	return nodeHasTwins(&root)
+}
+
+func nodeHasTwins(node *yamlv3.Node) bool {
+	if node.Kind == yamlv3.MappingNode {
+		seen := map[string]bool{}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if key.Kind == yamlv3.ScalarNode && seen[key.Value] {
+				return true
+			}
+			seen[key.Value] = true
+		}
+	}
+	return slices.ContainsFunc(node.Content, nodeHasTwins)
 }
 
 // parseJSON reads one object or several in a row.
@@ -248,10 +291,13 @@ func parseJSON(text []byte) document {
 func readValue(value any, text []byte, line int) document {
 	content, ok := value.(map[string]any)
 	if !ok {
-		return document{faults: []Fault{{Line: line, Message: fmt.Sprintf("not a Kubernetes object: expected a mapping, found %s", typeName(value))}}}
+		return document{faults: []Fault{{Line: line, Message: fmt.Sprintf(notObject+"expected a mapping, found %s", typeName(value))}}}
 	}
 	kind, _ := content["kind"].(string)
 	items, isList := content["items"].([]any)
+	if has, ok := content["items"]; ok && has == nil && strings.HasSuffix(kind, "List") {
+		return document{} // what a template with nothing to do leaves
+	}
 	if !isList || !strings.HasSuffix(kind, "List") {
 		object, fault := newObject(content, line)
 		if fault != nil {
@@ -300,7 +346,7 @@ func newObject(content map[string]any, line int) (Object, *Fault) {
 	}
 	switch {
 	case apiVersion == "" && kind == "":
-		return refuse("not a Kubernetes object: it has neither apiVersion nor kind")
+		return refuse(notObject + "it has neither apiVersion nor kind")
 	case apiVersion == "":
 		return refuse("apiVersion is missing")
 	case strings.Count(apiVersion, "/") > 1:

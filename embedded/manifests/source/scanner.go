@@ -35,7 +35,10 @@ type Source struct {
 	Changed time.Time
 	// broken is the text that has Faults.
 	broken []byte
-	sum    [sha256.Size]byte
+	// Alien says that the Faults are those of a file that is something else than a manifest,
+	// and was never one.
+	Alien bool
+	sum   [sha256.Size]byte
 }
 
 // New is the source of one content, which has no file to be read again from.
@@ -69,8 +72,10 @@ type Snapshot struct {
 	byPath  map[string]*Source
 	// Faults are of directories and links; those of sources are theirs.
 	Faults []Fault
-	unread []string
-	roots  []root
+	// Notices are of what is left out on purpose.
+	Notices []Fault
+	unread  []string
+	roots   []root
 	// empty are roots and files of kustomizations without any object, and filling those roots
 	// that had none a moment ago and are still changing.
 	empty, filling []root
@@ -110,6 +115,8 @@ type Scanner struct {
 	first      bool
 	retry      time.Time
 	pruneEmpty bool
+	stdin      io.Reader
+	piped      *Source // what stdin had
 	// reading is the path that is being read, for others to see.
 	reading atomic.Pointer[string]
 	// refilled is when roots that were empty, by path, changed last.
@@ -128,6 +135,10 @@ type Config struct {
 	// the reading is noticed; a non-empty name says that only this entry of it matters.
 	Watch func(dir, name string)
 	Now   func() time.Time
+	// Patterns leave out, in the syntax of .gitignore, what lies below Dirs.
+	Patterns []string
+	// Stdin is read, once, where Dirs has "-".
+	Stdin io.Reader
 }
 
 // NewScanner makes a Scanner; it does not read.
@@ -146,13 +157,16 @@ func NewScanner(cfg Config) (*Scanner, error) {
 	}
 	s := &Scanner{
 		roots:  roots,
-		lister: lister{exclude: paths, watch: cfg.Watch},
+		lister: lister{exclude: paths, patterns: cfg.Patterns, watch: cfg.Watch},
 		now:    cfg.Now,
 		files:  map[string]*file{},
 		first:  true,
 
 		pruneEmpty: cfg.PruneEmpty,
 		refilled:   map[string]time.Time{},
+	}
+	if slices.Contains(cfg.Dirs, stdin) {
+		s.stdin = cfg.Stdin
 	}
 	s.lister.lost, s.lister.reading = s.lostKustomization, &s.reading
 	return s, nil
@@ -226,6 +240,12 @@ func (s *Scanner) Scan() *Snapshot {
 	for _, f := range t.files {
 		add(f, s.readFile(f))
 	}
+	if source, saved := s.readStdin(); source != nil {
+		result.Sources, result.byPath[stdin] = append(result.Sources, source), source
+		if saved {
+			result.Saved[stdin] = true
+		}
+	}
 	used := s.used(t)
 	parts := map[string]bool{}
 	for _, f := range t.kustomizations {
@@ -267,6 +287,7 @@ func (s *Scanner) Scan() *Snapshot {
 		known.source, known.docs, known.hasSum, known.info = nil, nil, false, nil
 	}
 	slices.SortFunc(result.Sources, func(a, b *Source) int { return strings.Compare(a.Path, b.Path) })
+	result.Notices = slices.Concat(t.notices, aliens(result.Sources))
 	if !s.pruneEmpty {
 		s.findEmpty(result)
 	}
@@ -358,6 +379,7 @@ func (s *Scanner) readFile(f found) (saved bool) {
 		if known.source != nil {
 			source.Objects = known.source.Objects
 		}
+		source.Alien = len(source.Objects) == 0 && isAlien(faults)
 	}
 	known.source = source
 	return true
