@@ -1,10 +1,15 @@
 package embedded
 
-import "testing"
+import (
+	"testing"
 
-// H4: proxies know the chart's networks, IPv6 included. Policy has them where
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+)
+
+// Proxies know the chart's networks, IPv6 included. Policy has them where
 // IPv6 is on; else it has those of its own flag.
 func TestClusterNetworks(t *testing.T) {
+	rulebook.Covers(t, "H4")
 	const four = "10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16"
 	for _, test := range []struct {
 		networks, policy, proxies string

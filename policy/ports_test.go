@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // policy-inbound 4.3. A want of "bad" is an error.
@@ -38,8 +40,9 @@ func TestParsePorts(t *testing.T) {
 	}
 }
 
-// F11: of a long list an error names what is needed to recognise it.
+// Of a long list an error names what is needed to recognise it.
 func TestErrorOfManyBadPorts(t *testing.T) {
+	rulebook.Covers(t, "F11")
 	_, err := ParsePorts(strings.Repeat("no-port,", 60_000))
 	if err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "no-port") {
 		t.Errorf("%.500v", err)

@@ -327,9 +327,10 @@ func TestMeshClient(t *testing.T) {
 	})
 }
 
-// H3: a proxy opens its first streams before it is certified. A certificate that
+// A proxy opens its first streams before it is certified. A certificate that
 // is shown has to be good all the same.
 func TestClientWithoutCertificate(t *testing.T) {
+	rulebook.Covers(t, "H3")
 	f := start(t, options{})
 	for port, name := range map[uint16]string{destinationPort: destinationName, policyPort: destinationName, identityPort: identityName} {
 		conn := tls.Client(dialTCP(t, f.addr[port]), &tls.Config{ServerName: name, RootCAs: f.anchors})

@@ -71,8 +71,9 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// F7: a check costs about as much as the profile is long, whatever its expressions stand for.
+// A check costs about as much as the profile is long, whatever its expressions stand for.
 func TestExpressionsAreNotWrittenOut(t *testing.T) {
+	rulebook.Covers(t, "F7")
 	route := `{"name":"r","condition":{"pathRegex":"(?:(?:` + strings.Repeat("a", 1000) + `){30}){30}"}},`
 	object := []byte(`{"metadata":{"name":"web.n.svc.cluster.local"},"spec":{"routes":[` + strings.TrimSuffix(strings.Repeat(route, 100), ",") + `]}}`)
 	var before, after runtime.MemStats

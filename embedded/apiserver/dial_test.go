@@ -58,9 +58,10 @@ func TestDialsThisMachineOnly(t *testing.T) {
 	}
 }
 
-// C6: what a kubelet would serve from a process is refused at once, with one
+// What a kubelet would serve from a process is refused at once, with one
 // sentence and a status of its own. The rest passes.
 func TestProcessesAreRefused(t *testing.T) {
+	rulebook.Covers(t, "C6")
 	resolver := &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	handler := refuseProcesses(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "passed") }))
 	const pod, node = "/api/v1/namespaces/ns/pods/web", "/api/v1/nodes/lite"

@@ -34,14 +34,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
 var update = flag.Bool("update", false, "write the descriptions anew")
 
-// C3: the archive says what the server would compute, which it does here in
+// The archive says what the server would compute, which it does here in
 // Kubernetes' own way.
 func TestDescriptions(t *testing.T) {
+	rulebook.Covers(t, "C3")
 	computed := computedDescriptions(t)
 	if *update {
 		if err := os.WriteFile("descriptions.zip", archive(t, computed), 0o644); err != nil {

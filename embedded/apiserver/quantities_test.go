@@ -10,10 +10,13 @@ import (
 
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// F7: no request makes the server compute a quantity for minutes.
+// No request makes the server compute a quantity for minutes.
 func TestQuantitiesAreBounded(t *testing.T) {
+	rulebook.Covers(t, "F7")
 	const limit = `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"resources":{"limits":{"cpu":"1e-1000000000"}}}]}}`
 	pods := apirequest.RequestInfo{IsResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "pods", Name: "web"}
 	for _, test := range []struct {

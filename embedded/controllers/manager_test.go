@@ -151,8 +151,9 @@ func newJob(name string, ttl *int32) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: batchv1.JobSpec{TTLSecondsAfterFinished: ttl}}
 }
 
-// C12, B82: a Secret for a token of a service account gets one.
+// A Secret for a token of a service account gets one.
 func TestTokenSecret(t *testing.T) {
+	rulebook.Covers(t, "C12, B82")
 	key, _, err := keyutil.LoadOrGenerateKeyFile(filepath.Join(t.TempDir(), "key"))
 	if err != nil {
 		t.Fatal(err)
@@ -192,8 +193,9 @@ func TestReplicationController(t *testing.T) {
 	}, func() string { return "" })
 }
 
-// C12: an approved request for a certificate is signed by the CA, one that is not is left alone.
+// An approved request for a certificate is signed by the CA, one that is not is left alone.
 func TestApprovedRequestIsSigned(t *testing.T) {
+	rulebook.Covers(t, "C12")
 	dir := t.TempDir()
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // What a proxy reads (proxy section 3). A variable that it cannot read ends it.
@@ -135,9 +136,10 @@ var values = []string{
 	"$(_pod_name)", "$$", "a\nb", "\x00", "ä", strings.Repeat("9", 500),
 }
 
-// H1, H2, H6: a proxy can read all that the injector writes, whatever the
+// A proxy can read all that the injector writes, whatever the
 // annotations of pods and namespaces say.
 func TestProxyReadsItsEnvironment(t *testing.T) {
+	rulebook.Covers(t, "H1, H2, H6")
 	value := rapid.OneOf(rapid.SampledFrom(values), rapid.String())
 	some := rapid.MapOfN(rapid.SampledFrom(annotations), value, 0, 8)
 	rapid.Check(t, func(t *rapid.T) {
@@ -211,8 +213,9 @@ func proxyEnv(t interface{ Fatal(...any) }, patch []byte) map[string]string {
 	return vars
 }
 
-// H1, H2, H6: what annotations become, as Linkerd converts them.
+// What annotations become, as Linkerd converts them.
 func TestAnnotationsBecomeVariables(t *testing.T) {
+	rulebook.Covers(t, "H1, H2, H6")
 	for _, test := range []struct {
 		annotation, value string
 		want              map[string]string // without prefix; empty where the variable is not set
@@ -262,8 +265,9 @@ func TestAnnotationsBecomeVariables(t *testing.T) {
 	}
 }
 
-// F7: whatever computes a quantity refuses one that takes for ever.
+// Whatever computes a quantity refuses one that takes for ever.
 func TestQuantitiesAreBounded(t *testing.T) {
+	rulebook.Covers(t, "F7")
 	i := injector.New(injector.Config{Default: true}, injector.NewLookup(fake.NewClientset()))
 	for name, pod := range map[string]string{
 		"cpu request":   `{"metadata":{"annotations":{"config.linkerd.io/proxy-cpu-request":"1e-1000000000"}}}`,

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestEmptied is F3: a directory without objects deletes nothing, at the start as while
+// A directory without objects deletes nothing, at the start as while
 // running, until it has some again.
 func TestEmptied(t *testing.T) {
+	rulebook.Covers(t, "F3")
 	root := func(b *bench) string { return b.dir }
 	tests := []struct {
 		name  string
@@ -93,9 +95,10 @@ func TestEmptied(t *testing.T) {
 	}
 }
 
-// TestEmptiedComesBack is F3: what a directory has again is compared with what it had,
+// What a directory has again is compared with what it had,
 // once no more comes.
 func TestEmptiedComesBack(t *testing.T) {
+	rulebook.Covers(t, "F3")
 	t.Parallel()
 	b := newBench(t)
 	b.write("x.yaml", cm("a", "1"))
@@ -120,8 +123,9 @@ func TestEmptiedComesBack(t *testing.T) {
 	}
 }
 
-// TestPruneEmpty is F3: the user's word for it.
+// The user's word for it.
 func TestPruneEmpty(t *testing.T) {
+	rulebook.Covers(t, "F3")
 	t.Parallel()
 	b := newBench(t)
 	b.edit = func(cfg *Config) { cfg.PruneEmpty = true }

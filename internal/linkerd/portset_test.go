@@ -46,8 +46,9 @@ func TestParsePortSet(t *testing.T) {
 	}
 }
 
-// F11: of many bad items an error names the first, and counts the others.
+// Of many bad items an error names the first, and counts the others.
 func TestErrorOfManyBadPorts(t *testing.T) {
+	rulebook.Covers(t, "F11")
 	set, err := linkerd.ParsePortSet("80,"+strings.Repeat("no-port-"+strings.Repeat("x", 1000)+",", 60_000)+"81", nil)
 	if err == nil || len(err.Error()) > 2000 || !strings.Contains(err.Error(), "no-port") || !strings.Contains(err.Error(), "and 59995 more") {
 		t.Errorf("%.2500v", err)

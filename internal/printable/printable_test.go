@@ -4,10 +4,13 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestText is F8: no control character of foreign text reaches a terminal.
+// No control character of foreign text reaches a terminal.
 func TestText(t *testing.T) {
+	rulebook.Covers(t, "F8")
 	tests := []struct{ name, in, text, lines string }{
 		{"plain", "a b/c.yaml", "a b/c.yaml", "a b/c.yaml"},
 		{"other scripts", "größe ☃ 日本", "größe ☃ 日本", "größe ☃ 日本"},

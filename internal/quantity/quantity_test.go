@@ -16,10 +16,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/quantity"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// F7: what Check lets pass is computed at once, what it refuses need not be.
+// What Check lets pass is computed at once, what it refuses need not be.
 func TestCheck(t *testing.T) {
+	rulebook.Covers(t, "F7")
 	for _, good := range []string{"", "0", "1", "100m", "1.5Gi", "1e3", "1E3", "-1e-9", "12e6", "1e999", "1e-999", "1e+0000000009", "0.000000001", strings.Repeat("9", 100)} {
 		if err := quantity.Check(good); err != nil {
 			t.Errorf("%s: %v", good, err)

@@ -175,8 +175,9 @@ func call(t *testing.T, client *http.Client, method, url, body string) (int, str
 	return response.StatusCode, string(data)
 }
 
-// F7: nobody but the API server makes this process compute.
+// Nobody but the API server makes this process compute.
 func TestOtherClientsAreRefused(t *testing.T) {
+	rulebook.Covers(t, "F7")
 	reviewed := make(chan struct{}, 10)
 	server := start(t, Config{Endpoints: []Endpoint{{Name: "a", Path: "/", Review: func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		reviewed <- struct{}{}
@@ -203,8 +204,9 @@ func TestOtherClientsAreRefused(t *testing.T) {
 	}
 }
 
-// F7: a review ends with the request that asks for it.
+// A review ends with the request that asks for it.
 func TestReviewEndsWithItsClient(t *testing.T) {
+	rulebook.Covers(t, "F7")
 	began, ended := make(chan struct{}), make(chan error, 1)
 	server := start(t, Config{Endpoints: []Endpoint{{Name: "a", Path: "/", Review: func(ctx context.Context, _ *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		if _, ok := ctx.Deadline(); !ok {

@@ -3,12 +3,15 @@ package gateway
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// G5: each construct of the syntax of Rust's regex crate. An expression is
+// Each construct of the syntax of Rust's regex crate. An expression is
 // good, bad, or doubtful where this cannot be decided without the crate's
 // tables.
 func TestExpression(t *testing.T) {
+	rulebook.Covers(t, "G5")
 	for construct, lists := range map[string]struct{ good, bad, doubtful []string }{
 		"characters":   {good: []string{``, `a`, `ü\S+`, "a\n.", `a}`, `a]`, `<a>`, `a#b c`, `\/a\/`, `\#\&\-\~\ \_\<\>`}, bad: []string{`\`, `\ü`, `\y`, `\Z`, `\C`, `\Qa.b\E`, `\G`, `\K`, `\h`, `\X`}},
 		"numbers":      {good: []string{`\x41`, `\x{41}`, `\x{10FFFF}`, `\u0041`, `\u{1F600}`, `\U0001F600`, `\U{41}`}, bad: []string{`\x4`, `\xg1`, `\x{}`, `\x{110000}`, `\x{D800}`, `\u41`, `\012`, `\1`, `\8`, `\x{4`, `\x{+4}`}},
@@ -56,9 +59,10 @@ func TestExpression(t *testing.T) {
 	}
 }
 
-// F7: the time for an expression grows with its length and no faster, whatever
+// The time for an expression grows with its length and no faster, whatever
 // is repeated in it. Were it otherwise, this test would not end.
 func TestExpressionsOfAnyLength(t *testing.T) {
+	rulebook.Covers(t, "F7")
 	const times = 50_000
 	for _, part := range []string{`[[:x]]`, `[[:alpha:]]`, `\p{Greek}`, `\p{X}`, `(?P<n>`, `a{9999}`, `a{2}{2}`, `(a|`, `\x{41}`, `\x{4`, `\b{start}`, `[a-z&&[b]]`, `(?x)#`, `{`, `[`, `(`} {
 		for _, text := range []string{strings.Repeat(part, times), "[" + strings.Repeat(part, times), "(?x)" + strings.Repeat(part, times)} {

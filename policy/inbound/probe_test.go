@@ -7,11 +7,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// G1: paths of probes are compared with what stands on the wire, so they are
+// Paths of probes are compared with what stands on the wire, so they are
 // what Go's HTTP client, which a kubelet is, sends for them.
 func TestProbePathIsWhatAKubeletRequests(t *testing.T) {
+	rulebook.Covers(t, "G1")
 	var requested string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		requested, _, _ = strings.Cut(r.RequestURI, "?")

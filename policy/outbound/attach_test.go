@@ -79,9 +79,10 @@ func TestProducersAndConsumers(t *testing.T) {
 	}
 }
 
-// G3: a route that the policy has no place for is one that clients are told of,
+// A route that the policy has no place for is one that clients are told of,
 // with the message that they have. What changes nothing is not.
 func TestRouteWithoutAPlaceIsTold(t *testing.T) {
+	rulebook.Covers(t, "G3")
 	const old, young = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 	for _, row := range []struct {
 		name          string

@@ -88,8 +88,9 @@ func TestParseConditions(t *testing.T) {
 	}
 }
 
-// F7, F11: whatever is in annotations, an error is short and comes at once.
+// Whatever is in annotations, an error is short and comes at once.
 func TestErrorsAreShort(t *testing.T) {
+	rulebook.Covers(t, "F7, F11")
 	long := strings.Repeat("9", 1<<20)
 	for _, value := range []string{long, long + "s", "1e" + long, "0." + long, strings.Repeat("x,", 1<<19), long + "-" + long} {
 		values := map[string]string{PenalizeFailuresAnnotation: "true"}

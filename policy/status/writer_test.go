@@ -92,8 +92,9 @@ func TestIdleMeansNoWrites(t *testing.T) {
 
 // A route that is changed several times in quick succession gets one status,
 // that of its last version, and one that is read and written back within that
-// time meets no conflict (G4).
+// time meets no conflict.
 func TestBurstIsOneWrite(t *testing.T) {
+	rulebook.Covers(t, "G4")
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		m := c.join("lite")

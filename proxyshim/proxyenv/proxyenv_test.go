@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/proxyenv"
 )
 
@@ -112,8 +113,9 @@ func TestEnvironmentOfSecondProxy(t *testing.T) {
 	}
 }
 
-// H4: a proxy injected for both families listens where destination sends others.
+// A proxy injected for both families listens where destination sends others.
 func TestListenAddresses(t *testing.T) {
+	rulebook.Covers(t, "H4")
 	for _, test := range []struct {
 		name, container, listen, want string
 		ips                           []corev1.PodIP
@@ -165,9 +167,10 @@ func TestEnvironmentRefuses(t *testing.T) {
 	}
 }
 
-// F2: a manifest's variables, by annotation or by hand, run no command in the
+// A manifest's variables, by annotation or by hand, run no command in the
 // shell that evaluates the output, whatever the format.
 func TestManifestRunsNoCommands(t *testing.T) {
+	rulebook.Covers(t, "F2")
 	witness := filepath.Join(t.TempDir(), "witness")
 	touch := "touch " + witness
 	pod := web()

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/sandbox"
 )
 
@@ -159,9 +160,10 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// H4: pods have IPv6 addresses on which one can listen, and clients do not come
+// Pods have IPv6 addresses on which one can listen, and clients do not come
 // from ::1, which proxies let pass every policy.
 func TestIPv6(t *testing.T) {
+	rulebook.Covers(t, "H4")
 	out := start(t, "connect")
 	if strings.Contains(out, "without IPv6") || strings.Contains(out, "cannot be set up") {
 		t.Skip(out)
@@ -171,9 +173,10 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// H7: what a script leaves in the background ends with it; the pipe that it
+// What a script leaves in the background ends with it; the pipe that it
 // holds would keep this test waiting. The script's end is the sandbox's.
 func TestBackgroundEnds(t *testing.T) {
+	rulebook.Covers(t, "H7")
 	if out := start(t, "sleep 1000 & setsid sh -c 'sleep 1000 & sleep 1000' & echo as $(id -u)"); out != "as 0\n" {
 		t.Errorf("output %q", out)
 	}

@@ -6,12 +6,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// C4: Go compiles Kubernetes once for each value of CGO_ENABLED, so all that a
+// Go compiles Kubernetes once for each value of CGO_ENABLED, so all that a
 // reader is told to run, and all that runs in CI, has the same one. Only the
 // race detector needs another, and it is for packages without Kubernetes.
 func TestBuildLinesShareACache(t *testing.T) {
+	rulebook.Covers(t, "C4")
 	root := filepath.Join("..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "examples", "*", "README.md"))
 	if err != nil {

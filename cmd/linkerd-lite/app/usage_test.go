@@ -10,9 +10,10 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// C10: whatever is wrong with how the program is called ends with 2, before
+// Whatever is wrong with how the program is called ends with 2, before
 // anything is started or asked, and the last line names what is wrong.
 func TestWrongUsage(t *testing.T) {
+	rulebook.Covers(t, "C10")
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("LINKERD_LITE_DATA_DIR", "")
 	dir := t.TempDir()
@@ -80,8 +81,9 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// C11: kubectl's arguments may have our flag anywhere.
+// The arguments of kubectl may have our flag anywhere.
 func TestTakeDataDir(t *testing.T) {
+	rulebook.Covers(t, "C11")
 	for _, test := range []struct{ args, dir, rest string }{
 		{"get pods", "", "get pods"},
 		{"--data-dir d get pods", "d", "get pods"},
@@ -139,8 +141,9 @@ func TestKubectlWithoutInstance(t *testing.T) {
 	}
 }
 
-// C17: without an instance check answers at once, and says it once.
+// Without an instance check answers at once, and says it once.
 func TestCheckWithoutInstance(t *testing.T) {
+	rulebook.Covers(t, "C17")
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("LINKERD_LITE_DATA_DIR", "")
 	var stdout, stderr bytes.Buffer

@@ -12,10 +12,12 @@ import (
 	policyv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta1"
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/strict"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// G8: what is missing or null where Linkerd's decoder wants a value.
+// What is missing or null where Linkerd's decoder wants a value.
 func TestCheck(t *testing.T) {
+	rulebook.Covers(t, "G8")
 	type check func(*field.Path, any) *field.Error
 	var (
 		server        check = strict.Check[policyv1beta3.ServerSpec]
