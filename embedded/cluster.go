@@ -44,7 +44,8 @@ type Cluster struct {
 	keeper *objectKeeper
 	// syncer is nil without manifest directories.
 	syncer *manifests.Syncer
-	groups []Wing
+	// groups are its parts, in the order of the start.
+	groups []wing
 	client *rest.Config
 	keys   *apiserver.Keys
 	// out gets what the user should read.
@@ -166,9 +167,6 @@ func (c *Cluster) ready() bool { return c.supervisor.IsReady() }
 
 // Ready is closed when all parts are ready.
 func (c *Cluster) Ready() <-chan struct{} { return c.supervisor.Ready() }
-
-// Wings are the groups of its parts, in the order of the start.
-func (c *Cluster) Wings() []Wing { return c.groups }
 
 // Status says how each part is.
 func (c *Cluster) Status() []lifecycle.Status { return c.supervisor.Status() }

@@ -14,20 +14,20 @@ type part struct{ name string }
 // cannot wait for one that is not there, or in a circle.
 type partList struct {
 	parts []lifecycle.Part
-	wings []Wing
+	wings []wing
 }
 
-// Wing is a group of parts that belong together, for people who watch a start.
-type Wing struct {
-	Name  string
-	Parts []string
-	// After has what each part waits for.
-	After map[string][]string
+// wing is a group of parts that belong together, for people who watch a start.
+type wing struct {
+	name  string
+	parts []string
+	// after has what each part waits for.
+	after map[string][]string
 }
 
-// wing begins the wing of the parts that are added from now on.
-func (l *partList) wing(name string) {
-	l.wings = append(l.wings, Wing{Name: name, After: map[string][]string{}})
+// begin begins the wing of the parts that are added from now on.
+func (l *partList) begin(name string) {
+	l.wings = append(l.wings, wing{name: name, after: map[string][]string{}})
 }
 
 type runFunc = func(ctx context.Context, ready func()) error
@@ -55,9 +55,9 @@ func (l *partList) append(p lifecycle.Part, after []part) part {
 	}
 	l.parts = append(l.parts, p)
 	if n := len(l.wings); n > 0 {
-		wing := &l.wings[n-1]
-		wing.Parts = append(wing.Parts, p.Name)
-		wing.After[p.Name] = p.After
+		current := &l.wings[n-1]
+		current.parts = append(current.parts, p.Name)
+		current.after[p.Name] = p.After
 	}
 	return part{p.Name}
 }

@@ -68,9 +68,9 @@ func (c *Cluster) wire() ([]lifecycle.Part, error) {
 		return nil, err
 	}
 	w := &wiring{Cluster: c}
-	w.wing("admin")
+	w.begin("admin")
 	w.addAdmin()
-	for _, wing := range []struct {
+	for _, next := range []struct {
 		name string
 		add  func() error
 	}{
@@ -82,13 +82,13 @@ func (c *Cluster) wire() ([]lifecycle.Part, error) {
 		{"admission", w.addAdmission},
 		{"manifests", w.addManifests},
 	} {
-		w.wing(wing.name)
-		if err := wing.add(); err != nil {
+		w.begin(next.name)
+		if err := next.add(); err != nil {
 			return nil, err
 		}
 	}
 	w.addRoles()
-	c.groups = slices.DeleteFunc(w.wings, func(wing Wing) bool { return len(wing.Parts) == 0 })
+	c.groups = slices.DeleteFunc(w.wings, func(built wing) bool { return len(built.parts) == 0 })
 	return w.parts, nil
 }
 

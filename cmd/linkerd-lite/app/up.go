@@ -126,7 +126,9 @@ type up struct {
 	// screen is what stderr is if it is a terminal.
 	screen *terminal.Screen
 
-	began   time.Time
+	// began and running are when the program and the parts of the cluster began.
+	began, running time.Time
+
 	signals chan os.Signal
 	cluster *embedded.Cluster
 	// ended gets what the instance's run returned.
@@ -158,6 +160,7 @@ func (u *up) run(ctx context.Context) error {
 		u.printf("%s\n", notice)
 	}
 	u.ended = make(chan error, 1)
+	u.running = time.Now()
 	go func() { u.ended <- cluster.Run(ctx) }()
 	result := u.drive(ctx)
 	if err := cluster.Close(); err != nil {
@@ -194,6 +197,9 @@ func (u *up) drive(ctx context.Context) error {
 	}
 }
 
+// progressInterval is the time between two looks at a start.
+const progressInterval = 200 * time.Millisecond
+
 // errEnded says that the instance has ended, without an error.
 var errEnded = errors.New("ended before it was ready")
 
@@ -204,16 +210,16 @@ func (u *up) awaitReady() error {
 		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		tick = ticker.C
-		defer u.screen.Keep()
 	}
 	for {
 		select {
 		case <-tick:
 			u.showProgress()
 		case <-u.cluster.Ready():
-			u.showProgress()
+			u.clearProgress()
 			return nil
 		case err := <-u.ended:
+			u.showProgress()
 			if err == nil {
 				err = errEnded
 			}
@@ -229,12 +235,19 @@ func (u *up) awaitReady() error {
 	}
 }
 
+// clearProgress leaves the place to what the manifests said and to the addresses.
+func (u *up) clearProgress() {
+	if u.screen != nil {
+		_ = u.screen.Show(nil)
+	}
+}
+
 func (u *up) showProgress() {
 	if u.screen == nil {
 		return
 	}
 	// What cannot be written is noticed by the output itself.
-	_ = u.screen.Show(progressLines(u.cluster.Wings(), u.cluster.Status(), time.Since(u.began)))
+	_ = u.screen.Show(u.cluster.Progress(time.Since(u.running)))
 }
 
 // stopped stops the instance; a signal in the meantime ends the process.

@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"testing"
@@ -6,15 +6,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkerd-lite/linkerd-lite/embedded"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 func TestProgressLines(t *testing.T) {
-	wings := []embedded.Wing{
-		{Name: "store", Parts: []string{"etcd"}, After: map[string][]string{"etcd": {"admin"}}},
-		{Name: "API server", Parts: []string{"apiserver", "hooks"}, After: map[string][]string{"apiserver": {"etcd"}, "hooks": {"apiserver"}}},
-		{Name: "control plane", Parts: []string{"state", "views"}, After: map[string][]string{"state": {"crds"}, "views": {"state"}}},
+	wings := []wing{
+		{name: "store", parts: []string{"etcd"}, after: map[string][]string{"etcd": {"admin"}}},
+		{name: "API server", parts: []string{"apiserver", "hooks"}, after: map[string][]string{"apiserver": {"etcd"}, "hooks": {"apiserver"}}},
+		{name: "Linkerd's kinds", parts: []string{"crds"}, after: map[string][]string{"crds": {"apiserver"}}},
+		{name: "control plane", parts: []string{"state", "views"}, after: map[string][]string{"state": {"crds"}, "views": {"state"}}},
 	}
 	ready := func(name string, at time.Duration) lifecycle.Status {
 		return lifecycle.Status{Name: name, State: lifecycle.Running, Ready: at}
@@ -27,7 +27,8 @@ func TestProgressLines(t *testing.T) {
 	want := []string{
 		"√ store               0.1 s",
 		"  API server          1.5 s   starting hooks",
-		"  control plane               waits for crds",
+		"  Linkerd's kinds     1.5 s   starting crds",
+		"  control plane               waits for Linkerd's kinds",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
