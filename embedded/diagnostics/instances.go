@@ -15,14 +15,17 @@ func WriteInstances(out io.Writer, running []*datadir.RunInfo, now time.Time) er
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "PID\tREADY\tAGE\tMANIFESTS\tDATA DIR")
 	for _, info := range running {
-		ready, dirs := "no", "-"
+		ready, age, dirs := "no", "-", "-"
 		if info.Ready {
 			ready = "yes"
+		}
+		if !info.Started.IsZero() {
+			age = now.Sub(info.Started).Round(time.Second).String()
 		}
 		if len(info.Dirs) > 0 {
 			dirs = strings.Join(info.Dirs, " ")
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", info.PID, ready, now.Sub(info.Started).Round(time.Second), dirs, info.DataDir)
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", info.PID, ready, age, dirs, info.DataDir)
 	}
 	return table.Flush()
 }
