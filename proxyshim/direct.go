@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/openconns"
 )
 
@@ -27,8 +26,7 @@ type direct struct {
 
 // run accepts until ctx ends or a listener breaks, and closes the listeners.
 func (d *direct) run(ctx context.Context, listeners []net.Listener) error {
-	var conns errgroup.Group
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := lifecycle.NewGroup(ctx)
 	// Connections whose steps are not done.
 	var open openconns.Set
 	stop := context.AfterFunc(ctx, func() {
@@ -39,7 +37,7 @@ func (d *direct) run(ctx context.Context, listeners []net.Listener) error {
 	})
 	defer stop()
 	for _, l := range listeners {
-		group.Go(func() error {
+		group.Go("direct connections at "+l.Addr().String(), func() error {
 			accept := newListener(l)
 			for {
 				c, err := accept.Accept()
@@ -58,7 +56,7 @@ func (d *direct) run(ctx context.Context, listeners []net.Listener) error {
 					}
 					return fmt.Errorf("accept on %s: %w", l.Addr(), err)
 				}
-				conns.Go(func() error {
+				group.Go("direct connection", func() error {
 					if open.Add(c) {
 						d.serve(c.(*conn))
 					}
@@ -68,10 +66,7 @@ func (d *direct) run(ctx context.Context, listeners []net.Listener) error {
 			}
 		})
 	}
-	err := group.Wait()
-	open.Close()
-	_ = conns.Wait()
-	return err
+	return group.Wait()
 }
 
 // serve takes one connection through the steps.

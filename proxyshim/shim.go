@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // refusalLogs bounds how many refusals are logged: who knocks in a loop fills
@@ -139,9 +139,9 @@ func (s *Shim) Run(ctx context.Context, ready func()) error {
 		}
 		certificates = append(certificates, svc.certificate)
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := lifecycle.NewGroup(ctx)
 	for _, c := range certificates {
-		group.Go(func() error {
+		group.Go("renewal of a certificate", func() error {
 			c.run(ctx)
 			return nil
 		})
@@ -154,7 +154,7 @@ func (s *Shim) Run(ctx context.Context, ready func()) error {
 		if svc.handoff != nil {
 			listeners = append(listeners, svc.handoff)
 		}
-		group.Go(func() error {
+		group.Go(fmt.Sprintf("port %d", svc.Port), func() error {
 			if err := svc.server.Serve(ctx, listeners...); err != nil {
 				return fmt.Errorf("port %d: %w", svc.Port, err)
 			}
@@ -162,7 +162,7 @@ func (s *Shim) Run(ctx context.Context, ready func()) error {
 		})
 	}
 	if len(s.config.Inbound) > 0 {
-		group.Go(func() error { return s.direct.run(ctx, s.config.Inbound) })
+		group.Go("direct path", func() error { return s.direct.run(ctx, s.config.Inbound) })
 	}
 	ready()
 	if err := group.Wait(); err != nil {

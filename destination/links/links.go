@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/linkerd-lite/linkerd-lite/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -251,8 +251,8 @@ func (l *Links) keep(ctx context.Context, a *attempt, config *rest.Config, log *
 	}
 	defer st.UnregisterMetrics()
 	graph := view.NewGraph(st)
-	group, watching := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	group, watching := lifecycle.NewGroup(ctx)
+	group.Go("state of a linked cluster", func() error {
 		return st.Run(watching, config, func() {
 			// Not earlier: a client takes the first message of a stream for all there is.
 			l.publish(ctx, a, &destination.Link{
@@ -265,7 +265,7 @@ func (l *Links) keep(ctx context.Context, a *attempt, config *rest.Config, log *
 			log.Info("cluster is linked")
 		})
 	})
-	group.Go(func() error { return graph.Run(watching) })
+	group.Go("views of a linked cluster", func() error { return graph.Run(watching) })
 	return group.Wait()
 }
 

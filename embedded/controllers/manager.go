@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
@@ -106,7 +106,7 @@ func (m *Manager) Run(ctx context.Context, ready func()) error {
 	if err != nil {
 		return fmt.Errorf("controllers: %w", err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := lifecycle.NewGroup(ctx)
 	if err := m.start(ctx, t, m.constructors(), group.Go); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (m *Manager) Run(ctx context.Context, ready func()) error {
 	}
 	t.factory.StartWithContext(ctx)
 	close(t.started)
-	group.Go(func() error {
+	group.Go("first lists", func() error {
 		t.factory.WaitForCacheSyncWithContext(ctx)
 		if ctx.Err() == nil {
 			ready()
@@ -129,7 +129,7 @@ func (m *Manager) Run(ctx context.Context, ready func()) error {
 }
 
 // start gives what runs the controllers to run, by which each has a goroutine.
-func (m *Manager) start(ctx context.Context, t *tools, list []constructor, run func(func() error)) error {
+func (m *Manager) start(ctx context.Context, t *tools, list []constructor, run func(string, func() error)) error {
 	for _, c := range list {
 		prepare := m.begin
 		if c.of != (schema.GroupVersionResource{}) {
@@ -139,7 +139,7 @@ func (m *Manager) start(ctx context.Context, t *tools, list []constructor, run f
 		if err != nil {
 			return fmt.Errorf("controllers: %s: %w", c.name, err)
 		}
-		run(func() error {
+		run(c.name, func() error {
 			if err := prepared(ctx); err != nil {
 				return fmt.Errorf("controllers: %s: %w", c.name, err)
 			}

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +27,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/utils/ptr"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
@@ -58,7 +58,7 @@ func running(t *testing.T, m *Manager, client *fake.Clientset, names ...string) 
 func runningAll(t *testing.T, m *Manager, tools *tools, list ...constructor) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	group, groupCtx := errgroup.WithContext(ctx)
+	group, groupCtx := lifecycle.NewGroup(ctx)
 	if err := m.start(groupCtx, tools, list, group.Go); err != nil {
 		t.Fatal(err)
 	}

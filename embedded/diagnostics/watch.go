@@ -8,9 +8,9 @@ import (
 	"net/netip"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 )
@@ -50,13 +50,13 @@ func WatchEndpoints(ctx context.Context, client destination.DestinationClient, a
 		update    *destination.Update
 	}
 	messages := make(chan message)
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := lifecycle.NewGroup(ctx)
 	for _, authority := range authorities {
 		stream, err := client.Get(ctx, &destination.GetDestination{Scheme: "http:", Path: authority, ContextToken: token})
 		if err != nil {
 			return destinationError(err)
 		}
-		group.Go(func() error {
+		group.Go("stream for "+authority, func() error {
 			for {
 				update, err := stream.Recv()
 				switch {
@@ -73,7 +73,7 @@ func WatchEndpoints(ctx context.Context, client destination.DestinationClient, a
 			}
 		})
 	}
-	group.Go(func() error {
+	group.Go("output", func() error {
 		for {
 			select {
 			case m := <-messages:

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -133,10 +132,10 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // the listeners, and may be called once.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	conns := &openconns.Set{}
-	var group errgroup.Group
+	var group lifecycle.Group
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		group.Go(func() error {
+		group.Go("gRPC on "+l.Addr().String(), func() error {
 			if err := s.grpc.Serve(&listener{l, conns}); err != nil {
 				failed <- fmt.Errorf("serve gRPC on %s: %w", l.Addr(), err)
 			}

@@ -18,15 +18,6 @@ func (e *PartError) Error() string { return e.Part + ": " + e.Err.Error() }
 // Unwrap returns the part's own error.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// PanicError is a panic that was caught in a part.
-type PanicError struct {
-	Value any
-	// Stack is that of the goroutine that panicked.
-	Stack []byte
-}
-
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
-
 // StopTimeoutError says which parts had not ended at the stop deadline.
 type StopTimeoutError struct {
 	Parts   []string

@@ -16,6 +16,9 @@ type Part struct {
 	// Task says that Run may return nil before it is told to stop; a task that
 	// returns nil counts as ready. Any other part that does so has failed.
 	Task bool
+	// Waits, if not nil, says what the part waits for while it starts: what it tried
+	// last and why that failed. It is called at any time, and must not wait.
+	Waits func() string
 	// Run does the part's work until ctx ends, and returns the reason when it
 	// cannot go on. It calls ready once, when others may use the part.
 	Run func(ctx context.Context, ready func()) error

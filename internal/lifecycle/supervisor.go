@@ -30,6 +30,8 @@ type Status struct {
 	// Ready is the time from the start of the supervisor to the part's readiness.
 	Ready time.Duration `json:"readyNanoseconds"`
 	Error string        `json:"error,omitempty"`
+	// WaitsFor is what a part that is starting waits for, as far as it says so.
+	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
 // Config sets up a Supervisor.
@@ -43,6 +45,10 @@ type Config struct {
 	FailureTimeout time.Duration
 	// OnReady is called when a part has become ready, one call at a time.
 	OnReady func(Status)
+	// OnSlow is called, once for each part, when a part has been starting for
+	// SlowAfter, 5 s if zero. It and OnReady are never called at the same time.
+	OnSlow    func(Status)
+	SlowAfter time.Duration
 }
 
 // Supervisor runs parts. Each part moves through these steps:
@@ -88,6 +94,9 @@ type runningPart struct {
 func New(config Config, parts ...Part) (*Supervisor, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
+	}
+	if config.SlowAfter == 0 {
+		config.SlowAfter = 5 * time.Second
 	}
 	order, err := sorted(parts)
 	if err != nil {
@@ -217,12 +226,35 @@ func (s *Supervisor) IsReady() bool {
 // Status returns the state of all parts, in start order.
 func (s *Supervisor) Status() []Status {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	statuses := make([]Status, len(s.parts))
 	for i, p := range s.parts {
 		statuses[i] = p.status
 	}
+	s.mu.Unlock()
+	// Outside of the lock: these are functions of the parts.
+	for i, p := range s.parts {
+		if statuses[i].State == Starting && p.Waits != nil {
+			statuses[i].WaitsFor = p.Waits()
+		}
+	}
 	return statuses
+}
+
+// slow tells of a part that has been starting for long.
+func (s *Supervisor) slow(p *runningPart) {
+	s.notify.Lock()
+	defer s.notify.Unlock()
+	s.mu.Lock()
+	status := p.status
+	status.Start = time.Since(p.startAt)
+	s.mu.Unlock()
+	if status.State != Starting {
+		return
+	}
+	if p.Waits != nil {
+		status.WaitsFor = p.Waits()
+	}
+	s.config.OnSlow(status)
 }
 
 func (s *Supervisor) run(p *runningPart) {
@@ -247,6 +279,9 @@ func (s *Supervisor) run(p *runningPart) {
 	s.mu.Unlock()
 	s.config.Log.Debug("starting", "part", p.Name)
 
+	if s.config.OnSlow != nil {
+		defer time.AfterFunc(s.config.SlowAfter, func() { s.slow(p) }).Stop()
+	}
 	returned := false
 	defer func() {
 		if !returned {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -211,6 +212,47 @@ func TestFailureTimeout(t *testing.T) {
 	}
 	close(release)
 	<-ended
+}
+
+// C14: a part that takes long is told of once, with what it waits for.
+func TestSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow []Status
+		release := make(chan struct{})
+		s, err := New(Config{OnSlow: func(status Status) { slow = append(slow, status) }},
+			Part{Name: "quick", Run: func(ctx context.Context, ready func()) error { ready(); <-ctx.Done(); return nil }},
+			Part{Name: "api", Waits: func() string { return "network is unreachable" }, Run: func(ctx context.Context, ready func()) error {
+				<-release
+				ready()
+				<-ctx.Done()
+				return nil
+			}},
+			Part{Name: "later", After: []string{"api"}, Run: func(ctx context.Context, ready func()) error { ready(); <-ctx.Done(); return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := []Status{{Name: "api", State: Starting, Start: 5 * time.Second, WaitsFor: "network is unreachable"}}
+		if diff := cmp.Diff(want, slow); diff != "" {
+			t.Error(diff)
+		}
+		if got := s.Status()[1]; got.WaitsFor != "network is unreachable" {
+			t.Errorf("status: %+v", got)
+		}
+		close(release)
+		<-s.Ready()
+		if got := s.Status()[1]; got.WaitsFor != "" {
+			t.Errorf("status of a part that is ready: %+v", got)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestWrongParts(t *testing.T) {

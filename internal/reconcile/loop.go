@@ -2,14 +2,15 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lease"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -108,14 +109,14 @@ func (l *Loop[P]) Lead(ctx context.Context) error {
 	defer t.release()
 	defer l.config.Plans.Follow(t.planned)()
 
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	group, ctx := lifecycle.NewGroup(ctx)
+	group.Go("changes", func() error {
 		defer t.queue.ShutDown()
 		defer func() { l.config.Left(t.queue.Len()) }()
 		return t.follow(ctx, sub)
 	})
-	for range l.config.Workers {
-		group.Go(func() error {
+	for n := range l.config.Workers {
+		group.Go(fmt.Sprintf("worker %d", n), func() error {
 			for t.next(ctx) {
 			}
 			return nil

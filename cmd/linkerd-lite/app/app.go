@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // Exit codes besides those of COMMAND.
@@ -17,6 +19,9 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+	// exitPanic is a fault of this program: sysexits.h calls it EX_SOFTWARE. A
+	// panic that Go itself reports would end with 2, as wrong usage does.
+	exitPanic = 70
 	// exitNotFound is a COMMAND that cannot be started, as for shells.
 	exitNotFound = 127
 	// exitSignal is added to the number of the signal that ended us.
@@ -65,6 +70,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{code: exitFailure, err: err}
 	}
+	if lifecycle.Panicked(err) {
+		exit.code = exitPanic
+	}
 	if exit.err != nil {
 		fmt.Fprintf(stderr, "linkerd-lite: %v\n", exit.err)
 	}
@@ -88,7 +96,7 @@ APIs that Linkerd's proxies dial.
   linkerd-lite kubectl get pods -A             is kubectl for that cluster
   linkerd-lite diagnostics endpoints A:80      prints what a proxy is told
 
-Exit codes: 0 success, 1 failure, 2 wrong usage, 128+n ended by signal n;
+Exit codes: 0 success, 1 failure, 2 wrong usage, 70 a fault of this program, 128+n ended by signal n;
 of up with -- COMMAND that of COMMAND, 127 if it could not be started;
 of kubectl that of kubectl.`,
 		Version:           programVersion(),
