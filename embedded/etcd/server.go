@@ -120,6 +120,10 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 
 	select {
 	case <-member.Server.ReadyNotify():
+		// It was made with the umask's mode, in a directory that others cannot enter.
+		if err := os.Chmod(s.config.Socket, 0o600); err != nil {
+			return s.abandon(member, fmt.Errorf("etcd's socket: %w", err))
+		}
 		ready()
 	case <-member.Server.StopNotify():
 		return s.abandon(member, errors.New("etcd stopped while it was starting"))

@@ -65,8 +65,10 @@ func Open(ctx context.Context, path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the data directory: %w", err)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := makeBelow(path); err != nil {
+			return nil, fmt.Errorf("creating the data directory: %w; --data-dir or XDG_STATE_HOME name another place", err)
+		}
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -78,6 +80,10 @@ func Open(ctx context.Context, path string) (*Dir, error) {
 	}
 	if len(names) > 0 && !slices.Contains(names, versionFile) && !slices.Equal(names, []string{lockFile}) {
 		return nil, fmt.Errorf("%s is not a data directory of linkerd-lite: it has no file %q but holds %q; choose an empty or a new one", path, versionFile, names[0])
+	}
+	// Only now is it known to be ours, or empty.
+	if err := makeBelow(path); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	lock, err := takeLock(ctx, path)
 	if err != nil {

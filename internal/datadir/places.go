@@ -26,7 +26,7 @@ func StateHome() string {
 	if home, err := os.UserHomeDir(); err == nil && home != "/" {
 		return filepath.Join(home, ".local", "state", "linkerd-lite")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("linkerd-lite-%d", os.Getuid()))
+	return temporaryHome()
 }
 
 // Default is the data directory for a set of manifest directories. It differs
@@ -127,12 +127,8 @@ func (d *Dir) SocketPath(name string, limit int) (string, error) {
 		if len(path) > limit {
 			continue
 		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := makeShared(dir); err != nil {
 			return "", fmt.Errorf("making a directory for a socket: %w", err)
-		}
-		info, err := os.Lstat(dir)
-		if err != nil || !ownedByUs(dir) || info.Mode().Perm() != 0o700 {
-			return "", fmt.Errorf("%s is not a directory of ours with mode 0700: cannot put a socket there", dir)
 		}
 		return path, nil
 	}
