@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"slices"
-	"sync/atomic"
+	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/grpclog"
@@ -57,8 +59,8 @@ func (o *logOptions) logger(out io.Writer) (*slog.Logger, error) {
 // for errors: Kubernetes calls much an error that is retried a moment later.
 type libraryHandler struct {
 	slog.Handler
-	// last is the newest message; klog's fatal lines come in here as information.
-	last *atomic.Pointer[string]
+	// last are the newest messages; klog's fatal lines come in here as information.
+	last *lastLines
 }
 
 func lowered(level slog.Level) slog.Level {
@@ -71,8 +73,7 @@ func lowered(level slog.Level) slog.Level {
 func (h libraryHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h libraryHandler) Handle(ctx context.Context, record slog.Record) error {
-	message := record.Message
-	h.last.Store(&message)
+	h.last.add(record.Message)
 	record.Level = lowered(record.Level)
 	if !h.Handler.Enabled(ctx, record.Level) {
 		return nil
@@ -90,16 +91,52 @@ func (h libraryHandler) WithGroup(name string) slog.Handler {
 
 // captureLibraryLogs sends what Kubernetes and gRPC log to log. These settings
 // are process-wide: it is called once, from a command. The returned function
-// is the last line that Kubernetes logged.
+// is the last line that Kubernetes logged in the goroutine that calls it.
 func captureLibraryLogs(log *slog.Logger) (last func() string) {
-	handler := libraryHandler{log.Handler().WithAttrs([]slog.Attr{slog.String("part", "kubernetes")}), new(atomic.Pointer[string])}
+	handler := libraryHandler{log.Handler().WithAttrs([]slog.Attr{slog.String("part", "kubernetes")}), new(lastLines)}
 	klog.SetSlogLogger(slog.New(handler))
 	// etcd's client package sets gRPC's logger when it is loaded.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
-	return func() string {
-		if message := handler.last.Load(); message != nil {
-			return *message
+	return handler.last.ofCaller
+}
+
+// lastLines remembers the newest lines with the goroutines that logged them. A
+// line that ends the process is logged and acted upon in one goroutine, while
+// others go on logging what has nothing to do with it.
+type lastLines struct {
+	mu    sync.Mutex
+	next  int
+	lines [64]struct{ goroutine, text string }
+}
+
+func (l *lastLines) add(text string) {
+	goroutine := goroutineName()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines[l.next%len(l.lines)] = struct{ goroutine, text string }{goroutine, text}
+	l.next++
+}
+
+// ofCaller is the newest line of the goroutine that calls it, or the newest of
+// all if there is none.
+func (l *lastLines) ofCaller() string {
+	goroutine := goroutineName()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := l.next - 1; n >= 0 && n >= l.next-len(l.lines); n-- {
+		if line := l.lines[n%len(l.lines)]; line.goroutine == goroutine {
+			return line.text
 		}
+	}
+	if l.next == 0 {
 		return ""
 	}
+	return l.lines[(l.next-1)%len(l.lines)].text
+}
+
+// goroutineName is what a stack begins with: "goroutine 7".
+func goroutineName() string {
+	var stack [32]byte
+	name, _, _ := strings.Cut(string(stack[:runtime.Stack(stack[:], false)]), " [")
+	return name
 }
