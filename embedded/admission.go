@@ -75,14 +75,17 @@ func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Ser
 			Endpoints:  endpoints,
 			Dir:        filepath.Join(c.dir.Path(), "webhooks"),
 			DNSNames:   []string{"linkerd-sp-validator" + namespace, "linkerd-policy-validator" + namespace, "linkerd-proxy-injector" + namespace},
-			Replaced:   c.keeper.certificateReplaced,
+			Replaced:   c.certificateReplaced,
 			Registerer: c.registry,
 			Log:        c.log.With("part", "webhook"),
 		}); err != nil {
 			return nil, err
 		}
 	}
-	w.registrar = webhook.NewRegistrar(c.client, o.ControlPlane.ControlPlaneNamespace, w.server, c.log.With("part", "admission"), hooks...)
+	w.registrar = webhook.NewRegistrar(webhook.RegistrarConfig{
+		Own: c.own, User: c.client, Namespace: o.ControlPlane.ControlPlaneNamespace, Server: w.server, Hooks: hooks,
+		Problems: c.problems, Log: c.log.With("part", "admission"),
+	})
 	return w, nil
 }
 

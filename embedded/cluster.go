@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+	"github.com/linkerd-lite/linkerd-lite/embedded/controlplane"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
@@ -41,13 +42,14 @@ type Cluster struct {
 	supervisor *lifecycle.Supervisor
 	info       datadir.RunInfo
 	// keeper is told of new certificates by those who have them.
-	keeper *objectKeeper
+	keeper *controlplane.Keeper
 	// syncer is nil without manifest directories.
 	syncer *manifests.Syncer
 	// groups are its parts, in the order of the start.
 	groups []wing
-	client *rest.Config
-	keys   *apiserver.Keys
+	// client is that of users, own that of the program itself.
+	client, own *rest.Config
+	keys        *apiserver.Keys
 	// out gets what the user should read.
 	out io.Writer
 	// notices are things to tell the user before the start.
@@ -58,17 +60,14 @@ type Cluster struct {
 // New takes the data directory, binds all addresses and puts the parts
 // together. Nothing runs until Run is called; Close undoes it.
 func New(ctx context.Context, config Config) (*Cluster, error) {
-	c := &Cluster{
-		config: &config, log: config.Log, out: config.Out,
-		registry: prometheus.NewRegistry(), keeper: newObjectKeeper(config.Log.With("part", "objects")),
-	}
+	c := &Cluster{config: &config, log: config.Log, out: config.Out, registry: prometheus.NewRegistry()}
 	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	parts, err := c.wire()
 	if err == nil {
 		c.supervisor, err = lifecycle.New(lifecycle.Config{
-			Log: c.log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout, OnReady: config.OnReady,
+			Log: c.log, StopTimeout: stopTimeout, FailureTimeout: failureTimeout, OnReady: config.OnReady, OnSlow: config.OnSlow,
 		}, parts...)
 	}
 	if err != nil {
@@ -147,6 +146,9 @@ func (c *Cluster) addresses() []string {
 // holder is the same for every run on one data directory, so that Leases come
 // back at once after a crash.
 func (c *Cluster) holder() string { return "linkerd-lite-" + filepath.Base(c.dir.Path()) }
+
+// certificateReplaced has the objects written anew that show certificates to tools.
+func (c *Cluster) certificateReplaced() { c.keeper.CertificateReplaced() }
 
 // warn tells the user of something that is not as it should be.
 func (c *Cluster) warn(format string, args ...any) { fmt.Fprintf(c.out, "warning: "+format, args...) }

@@ -160,6 +160,8 @@ type Config struct {
 	Out io.Writer
 	// OnReady is called when a part has become ready, one call at a time.
 	OnReady func(lifecycle.Status)
+	// OnSlow is called once for a part that takes long to become ready.
+	OnSlow func(lifecycle.Status)
 }
 
 // Default ranges of addresses, one per family.

@@ -25,7 +25,7 @@ func (c *Cluster) newIdentity(kube kubernetes.Interface, events record.EventReco
 		Reviews:               kube.AuthenticationV1().TokenReviews(),
 		Access:                kube.AuthorizationV1().SelfSubjectAccessReviews(),
 		Events:                events,
-		IssuerReplaced:        c.keeper.certificateReplaced,
+		IssuerReplaced:        c.certificateReplaced,
 		Registerer:            c.registry,
 		Clock:                 clock.RealClock{},
 		Log:                   c.log.With("part", "identity"),

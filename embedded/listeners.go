@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // ListenerSpec is one address that a cluster can listen on.
@@ -138,6 +141,25 @@ func (s ListenerSpec) bind(address string, random bool, before uint16) (net.List
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	return l, nil
+}
+
+// doors puts a door before each of the named listeners. The function refuses at
+// all of them until they are opened or its context ends.
+func (l listeners) doors(names ...string) func(context.Context) error {
+	var doors []*door
+	for _, name := range names {
+		if tcp, ok := l[name].(*net.TCPListener); ok {
+			d := newDoor(tcp)
+			l[name], doors = d, append(doors, d)
+		}
+	}
+	return func(ctx context.Context) error {
+		group, ctx := lifecycle.NewGroup(ctx)
+		for _, d := range doors {
+			group.Go("door at "+d.Addr().String(), func() error { return d.refuse(ctx) })
+		}
+		return group.Wait()
+	}
 }
 
 // close closes all; those that were closed already do no harm.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,9 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/controlplane"
 	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
+	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/policy/admission"
@@ -101,7 +104,12 @@ func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.Custom
 		u.SetKind("CustomResourceDefinition")
 		base = append(base, manifests.Base{Object: u, FieldManager: crds.FieldManager})
 	}
+	owned, err := c.ownership(webhook.Hooks())
+	if err != nil {
+		return nil, err
+	}
 	config := manifests.Config{
+		Owned:      owned,
 		Dirs:       c.Dirs,
 		RESTConfig: client,
 		StateDir:   stateDir,
@@ -119,6 +127,30 @@ func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.Custom
 		config.Check, config.Spares = c.checkManifest, webhook.Skips
 	}
 	return manifests.New(config), nil
+}
+
+// ownership says which objects this instance keeps itself. Those of the control
+// plane and its webhook configurations describe what runs here: nothing else
+// would be true. Nodes, and the namespaces that there always are, take what a
+// manifest has, as do the built-in definitions (manifests.Config.Base).
+func (c *Config) ownership(hooks []webhook.Hook) (func(kind schema.GroupKind, namespace, name string) plan.Ownership, error) {
+	controlPlane, err := controlplane.Owned(c.ControlPlane.ControlPlaneNamespace)
+	if err != nil {
+		return nil, err
+	}
+	nodes := c.Nodes
+	if len(nodes) == 0 {
+		nodes = []kubelet.Node{{Name: kubelet.DefaultNode}}
+	}
+	return func(kind schema.GroupKind, namespace, name string) plan.Ownership {
+		switch {
+		case controlPlane(kind, namespace, name) || webhook.Owns(hooks, kind, name):
+			return plan.Exclusive
+		case kind == schema.GroupKind{Kind: "Node"} && slices.ContainsFunc(nodes, func(n kubelet.Node) bool { return n.Name == name }):
+			return plan.Shared
+		}
+		return plan.Free
+	}, nil
 }
 
 // statusOwners are the kinds whose status is written by a part that runs. That

@@ -2,8 +2,12 @@ package embedded
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // part is a part that has been added: what later ones wait for. The zero value
@@ -67,5 +71,33 @@ func atOnce(run func(context.Context) error) runFunc {
 	return func(ctx context.Context, ready func()) error {
 		ready()
 		return run(ctx)
+	}
+}
+
+// startPatience is how long the start waits for a part that others could do without.
+const startPatience = 15 * time.Second
+
+// goOn lets the others start without a part that does not become ready in time:
+// an object in the store that cannot be read, for example, keeps whoever reads
+// all objects of its kind from ever beginning. It follows when it can.
+func (c *Cluster) goOn(name string, run runFunc) runFunc {
+	return func(ctx context.Context, ready func()) error {
+		ready = sync.OnceFunc(ready)
+		late := time.AfterFunc(startPatience, func() {
+			c.problems.Say("start", name, problems.Problem{
+				Severity: problems.Error, Message: fmt.Sprintf("part %s is not ready after %s", name, startPatience), Instead: "the others go on without it",
+			})
+			ready()
+		})
+		defer late.Stop()
+		err := run(ctx, func() {
+			late.Stop()
+			c.problems.Say("start", name)
+			ready()
+		})
+		if err == nil {
+			c.problems.Say("start", name)
+		}
+		return err
 	}
 }

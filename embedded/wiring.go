@@ -3,11 +3,11 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -41,7 +41,7 @@ type wiring struct {
 	store       part
 	// API server
 	api                          *apiserver.Server
-	kube                         kubernetes.Interface
+	kube, ownKube                kubernetes.Interface
 	webhookClient                *webhook.Client
 	apiserver, hooks, priorities part
 	// workloads
@@ -105,17 +105,35 @@ func (w *wiring) addAdmin() {
 		Pprof:     w.config.ControlPlane.EnablePprof,
 		Log:       w.log,
 	}).Run)
+	// Whoever comes before anybody serves is sent away, and comes back.
+	w.background("doors", w.listeners.doors(controlPlaneListeners...))
 }
 
-// addStore adds etcd, unless there is one elsewhere.
+// addStore adds etcd, unless there is one elsewhere, and the claim on it.
 func (w *wiring) addStore() error {
-	w.etcdServers, w.store = w.config.EtcdServers, w.admin
-	if len(w.etcdServers) > 0 {
-		return nil
+	var err error
+	if w.keys, err = apiserver.LoadKeys(w.dir.KeysDir()); err != nil {
+		return err
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name of this host: %w", err)
+	}
+	after := w.admin
+	if w.etcdServers = w.config.EtcdServers; len(w.etcdServers) == 0 {
+		if after, err = w.addEtcd(); err != nil {
+			return err
+		}
+	}
+	holder := etcd.Holder{ID: w.keys.Fingerprint(), DataDir: w.dir.Path(), Host: host, PID: os.Getpid()}
+	w.store = w.add("store", etcd.NewClaim(w.etcdServers, holder, w.log.With("part", "store")).Run, after)
+	return nil
+}
+
+func (w *wiring) addEtcd() (part, error) {
 	socket, err := w.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
 	if err != nil {
-		return err
+		return part{}, err
 	}
 	store, err := etcd.New(etcd.Config{
 		Dir:           w.dir.EtcdDir(),
@@ -125,36 +143,34 @@ func (w *wiring) addStore() error {
 		Log:           w.log.With("part", "etcd"),
 	})
 	if err != nil {
-		return err
+		return part{}, err
 	}
-	w.etcdServers, w.store = []string{store.Endpoint()}, w.add("etcd", store.Run, w.admin)
-	return nil
+	w.etcdServers = []string{store.Endpoint()}
+	return w.add("etcd", store.Run, w.admin), nil
 }
 
 // addAPIServer adds the API server and makes its clients.
 func (w *wiring) addAPIServer() error {
-	keys, err := apiserver.LoadKeys(w.dir.KeysDir())
-	if err != nil {
-		return err
-	}
-	w.keys = keys
+	var err error
 	if w.webhookClient, err = webhook.NewClient(); err != nil {
 		return err
 	}
 	if w.api, err = apiserver.New(apiserver.Config{
 		Webhooks:    w.shownToWebhooks(w.webhookClient),
 		Listener:    w.listeners["api"],
-		Keys:        keys,
+		Keys:        w.keys,
 		EtcdServers: w.etcdServers,
 		ServiceCIDR: w.config.ServiceCIDR,
+		Problems:    w.problems,
 		Log:         w.log.With("part", "apiserver"),
 	}); err != nil {
 		return err
 	}
-	w.apiserver = w.add("apiserver", w.api.Run, w.store)
-	w.hooks = w.task("hooks", w.api.WaitHooks, w.apiserver)
-	w.priorities = w.task("priorities", w.api.EnsurePriorities, w.apiserver)
-	w.client = w.api.Client()
+	w.apiserver = w.append(lifecycle.Part{Name: "apiserver", Run: w.api.Run, Waits: w.api.Waits}, []part{w.store})
+	w.hooks = w.append(lifecycle.Part{Name: "hooks", Task: true, Waits: w.api.Waits, Run: w.goOn("hooks",
+		func(ctx context.Context, _ func()) error { return w.api.WaitHooks(ctx) })}, []part{w.apiserver})
+	w.priorities = w.append(lifecycle.Part{Name: "priorities", Task: true, Run: w.api.KeepPriorities}, []part{w.apiserver})
+	w.client, w.own = w.api.Client(), w.api.OwnClient()
 	data, err := clientcmd.Write(*apiserver.Kubeconfig(w.client, "linkerd-lite"))
 	if err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
@@ -162,7 +178,10 @@ func (w *wiring) addAPIServer() error {
 	if err := datadir.WriteFile(w.dir.Kubeconfig(), data, 0o600); err != nil {
 		return err
 	}
-	w.kube, err = protobufClient(w.client)
+	if w.kube, err = protobufClient(w.client); err != nil {
+		return err
+	}
+	w.ownKube, err = protobufClient(w.own)
 	return err
 }
 
@@ -170,7 +189,7 @@ func (w *wiring) addAPIServer() error {
 func (w *wiring) addWorkloads() error {
 	if w.config.has(PartControllers) {
 		caFile, caKeyFile := w.keys.CAFiles()
-		w.controllers = w.add("controllers", controllers.New(controllers.Config{
+		w.controllers = w.add("controllers", w.goOn("controllers", controllers.New(controllers.Config{
 			Client:          w.client,
 			RootCA:          w.keys.CA(),
 			CAFile:          caFile,
@@ -179,17 +198,17 @@ func (w *wiring) addWorkloads() error {
 			WithoutGC:       !w.config.has(PartGC),
 			Problems:        w.problems,
 			Log:             w.log.With("part", "controllers"),
-		}).Run, w.apiserver)
+		}).Run), w.apiserver)
 	}
 	if w.config.has(PartKubelet) {
 		nodes, err := kubelet.New(kubelet.Config{
-			Client: w.kube, Nodes: w.config.Nodes, PodCIDRs: w.config.PodCIDRs, DataDir: w.dir.Path(),
+			Client: w.kube, Own: w.ownKube, Problems: w.problems, Nodes: w.config.Nodes, PodCIDRs: w.config.PodCIDRs, DataDir: w.dir.Path(),
 			Logger: w.log, Registerer: w.registry,
 		})
 		if err != nil {
 			return err
 		}
-		w.kubelet = w.add("kubelet", nodes.Run, w.apiserver)
+		w.kubelet = w.add("kubelet", w.goOn("kubelet", nodes.Run), w.apiserver)
 	}
 	return nil
 }
@@ -200,7 +219,7 @@ func (w *wiring) addLinkerd() error {
 	if w.definitions, err = w.config.builtin(); err != nil {
 		return err
 	}
-	keeper, err := crds.New(w.client, w.definitions, w.log.With("part", "crds"))
+	keeper, err := crds.New(w.own, w.definitions, w.problems, w.log.With("part", "crds"))
 	if err != nil {
 		return err
 	}
@@ -244,15 +263,13 @@ func (w *wiring) addAdmission() error {
 		server = w.add("webhook", hooks.run, w.identities, w.stateRead)
 	}
 	w.admission = w.add("admission", hooks.registrar.Run, w.crds, server)
-	writer, err := dynamic.NewForConfig(w.client)
-	if err != nil {
-		return fmt.Errorf("client for objects: %w", err)
+	if w.keeper, err = controlplane.NewKeeper(controlplane.KeeperConfig{
+		Client: w.own, Problems: w.problems, Log: w.log.With("part", "objects"),
+		Describe: func() controlplane.Config { return w.ownObjects(w.authority, hooks.server) },
+	}); err != nil {
+		return err
 	}
-	w.objects = w.add("objects", func(ctx context.Context, ready func()) error {
-		return w.keeper.run(ctx, ready, func(ctx context.Context) error {
-			return controlplane.Ensure(ctx, writer, w.ownObjects(w.authority, hooks.server))
-		})
-	}, w.admission, w.identities)
+	w.objects = w.add("objects", w.keeper.Run, w.admission, w.identities)
 	if w.plane == nil || !w.config.has(PartStatus) {
 		return nil
 	}
@@ -282,5 +299,5 @@ func (w *wiring) addManifests() error {
 // addRoles adds a hundred and fifty writes that nobody waits for, since our own
 // clients may do everything.
 func (w *wiring) addRoles() {
-	w.background("roles", w.api.EnsureRoles, w.objects, w.hooks, w.manifests)
+	w.background("roles", func(ctx context.Context) error { return w.api.KeepRoles(ctx, func() {}) }, w.objects, w.hooks, w.manifests)
 }

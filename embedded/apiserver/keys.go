@@ -3,8 +3,10 @@ package apiserver
 import (
 	"bytes"
 	"crypto"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,6 +82,13 @@ func LoadKeys(dir string) (*Keys, error) {
 // CA is the certificate that clients of the server trust, PEM.
 func (k *Keys) CA() []byte { return bytes.Clone(k.caPEM) }
 
+// Fingerprint identifies the keys, and so the data directory in which they are.
+// It tells nothing about them.
+func (k *Keys) Fingerprint() string {
+	sum := sha256.Sum256(k.ca.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:16])
+}
+
 func loadKey(file string) (crypto.Signer, error) {
 	data, _, err := keyutil.LoadOrGenerateKeyFile(file)
 	if err != nil {
@@ -134,11 +143,11 @@ func (k *Keys) serving(ips []net.IP) (certPEM, keyPEM []byte, err error) {
 	})
 }
 
-// AdminConfig returns a client configuration with all rights on the server at
-// address. Its requests are not limited.
-func (k *Keys) AdminConfig(address net.Addr) (*rest.Config, error) {
+// clientConfig returns the configuration of a client with all rights on the
+// server at address, under the given name. Its requests are not limited.
+func (k *Keys) clientConfig(name string, address net.Addr) (*rest.Config, error) {
 	certPEM, keyPEM, err := k.leaf(&x509.Certificate{
-		Subject:     pkix.Name{CommonName: adminName, Organization: []string{adminGroup}},
+		Subject:     pkix.Name{CommonName: name, Organization: []string{adminGroup}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
@@ -110,6 +111,7 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 			return none, err
 		}
 	}
+	o.Admission.GenericAdmission.Decorators = append(o.Admission.GenericAdmission.Decorators, admission.DecoratorFunc(exemptOwn))
 	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
 
 	completed, err := o.Complete(ctx)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/component-helpers/auth/rbac/reconciliation"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // roleWriters is how many roles are written at a time.
@@ -23,63 +25,88 @@ const roleWriters = 4
 
 // ensureRoles creates the default roles and bindings of Kubernetes, and adds
 // to existing ones what they lack, as the API server's own start hook does.
-// Unlike that it ends when ctx does, and reads each kind with one request.
-func ensureRoles(ctx context.Context, client kubernetes.Interface) error {
+// Unlike that it ends when ctx does, reads each kind with one request, and goes
+// on after what is refused.
+func ensureRoles(ctx context.Context, client kubernetes.Interface) []unwritten {
 	existing, err := listRoles(ctx, client)
 	if err != nil {
-		return fmt.Errorf("default roles: %w", err)
+		return []unwritten{{kind: rbacKind("ClusterRole"), err: fmt.Errorf("default roles and bindings: %w", err)}}
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(roleWriters)
-	// The adapters below take no context: stop between two of their requests.
-	each := func(write func() error) {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return write()
-		})
-	}
+	w := roleWriter{ctx: ctx, existing: existing}
+	w.group.SetLimit(roleWriters)
+	rbac, namespaces := client.RbacV1(), client.CoreV1().Namespaces()
 	for _, role := range slices.Concat(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles()) {
-		each(func() error {
-			owner := reconciliation.ClusterRoleRuleOwner{ClusterRole: &role}
-			return reconcileRole(owner, existing, reconciliation.ClusterRoleModifier{Client: client.RbacV1().ClusterRoles()})
-		})
+		w.role("ClusterRole", reconciliation.ClusterRoleRuleOwner{ClusterRole: &role}, reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()})
 	}
 	for _, binding := range slices.Concat(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()) {
-		each(func() error {
-			adapter := reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &binding}
-			return reconcileBinding(adapter, existing, reconciliation.ClusterRoleBindingClientAdapter{Client: client.RbacV1().ClusterRoleBindings()})
-		})
+		w.binding("ClusterRoleBinding", reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &binding},
+			reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()})
 	}
-	namespaces := client.CoreV1().Namespaces()
 	for _, name := range slices.Sorted(maps.Keys(bootstrappolicy.NamespaceRoles())) {
-		if err := ensureNamespace(ctx, client, name); err != nil {
-			return fmt.Errorf("default roles: %w", err)
-		}
+		w.result("Namespace", "", name, ensureNamespace(ctx, client, name))
 		for _, role := range bootstrappolicy.NamespaceRoles()[name] {
-			each(func() error {
-				return reconcileRole(reconciliation.RoleRuleOwner{Role: &role}, existing, reconciliation.RoleModifier{Client: client.RbacV1(), NamespaceClient: namespaces})
-			})
+			w.role("Role", reconciliation.RoleRuleOwner{Role: &role}, reconciliation.RoleModifier{Client: rbac, NamespaceClient: namespaces})
 		}
 	}
 	for _, bindings := range bootstrappolicy.NamespaceRoleBindings() {
 		for _, binding := range bindings {
-			each(func() error {
-				return reconcileBinding(reconciliation.RoleBindingAdapter{RoleBinding: &binding}, existing, reconciliation.RoleBindingClientAdapter{Client: client.RbacV1(), NamespaceClient: namespaces})
-			})
+			w.binding("RoleBinding", reconciliation.RoleBindingAdapter{RoleBinding: &binding},
+				reconciliation.RoleBindingClientAdapter{Client: rbac, NamespaceClient: namespaces})
 		}
 	}
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("default roles: %w", err)
+	if err := w.group.Wait(); err != nil {
+		return append(w.refused, unwritten{kind: rbacKind("ClusterRole"), err: err})
 	}
-	return nil
+	return w.refused
 }
+
+// roleWriter writes a few roles and bindings at a time.
+type roleWriter struct {
+	ctx      context.Context
+	group    lifecycle.Group
+	existing *roles
+	mu       sync.Mutex
+	refused  []unwritten
+}
+
+func (w *roleWriter) role(kind string, role reconciliation.RuleOwner, client reconciliation.RuleOwnerModifier) {
+	w.write(kind, role.GetNamespace(), role.GetName(), func() error { return reconcileRole(role, w.existing, client) })
+}
+
+func (w *roleWriter) binding(kind string, binding reconciliation.RoleBinding, client reconciliation.RoleBindingModifier) {
+	w.write(kind, binding.GetNamespace(), binding.GetName(), func() error { return reconcileBinding(binding, w.existing, client) })
+}
+
+// write calls do, unless ctx has ended: the adapters of the reconciliation take
+// no context, so the end comes between two of their requests.
+func (w *roleWriter) write(kind, namespace, name string, do func() error) {
+	w.group.Go("writer of "+kind+" "+name, func() error {
+		if w.ctx.Err() == nil {
+			w.result(kind, namespace, name, do())
+		}
+		return nil
+	})
+}
+
+func (w *roleWriter) result(kind, namespace, name string, err error) {
+	if err == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	gvk := rbacKind(kind)
+	if kind == "Namespace" {
+		gvk = corev1.SchemeGroupVersion.WithKind(kind)
+	}
+	w.refused = append(w.refused, unwritten{gvk, namespace, name, err})
+}
+
+func rbacKind(kind string) schema.GroupVersionKind { return rbacv1.SchemeGroupVersion.WithKind(kind) }
 
 func ensureNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
 	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making namespace %s: %w", name, err)
+		return err
 	}
 	return nil
 }
@@ -167,14 +194,10 @@ func reconcileRole(role reconciliation.RuleOwner, existing *roles, client reconc
 		Confirm: true,
 		Client:  &listedRole{RuleOwnerModifier: client, listed: existing.roles[roleKey{role.GetNamespace(), role.GetName()}]},
 	}
-	err := retry.OnError(retry.DefaultBackoff, retriable, func() error {
+	return retry.OnError(retry.DefaultBackoff, retriable, func() error {
 		_, err := options.Run()
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", role.GetName(), err)
-	}
-	return nil
 }
 
 // listedBinding answers a first Get from the list.
@@ -203,14 +226,10 @@ func reconcileBinding(binding reconciliation.RoleBinding, existing *roles, clien
 		Confirm:     true,
 		Client:      &listedBinding{RoleBindingModifier: client, listed: existing.bindings[roleKey{binding.GetNamespace(), binding.GetName()}]},
 	}
-	err := retry.OnError(retry.DefaultBackoff, retriable, func() error {
+	return retry.OnError(retry.DefaultBackoff, retriable, func() error {
 		_, err := options.Run()
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", binding.GetName(), err)
-	}
-	return nil
 }
 
 func retriable(err error) bool {

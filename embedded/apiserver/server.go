@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,8 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 const (
@@ -49,6 +52,8 @@ type Config struct {
 	ServiceCIDR string
 	// Webhooks is how the server shows itself to the program's own webhooks.
 	Webhooks WebhookClient
+	// Problems gets what the API server refuses of the default objects.
+	Problems *problems.Table
 	Log      *slog.Logger
 }
 
@@ -56,7 +61,18 @@ type Config struct {
 type Server struct {
 	config   Config
 	listener *listener
-	client   *rest.Config
+	// client is that of users, own that of the program itself.
+	client, own *rest.Config
+	// waits is why the last attempt to reach the server failed.
+	waits atomic.Pointer[error]
+}
+
+// Waits says why the server does not count as ready yet.
+func (s *Server) Waits() string {
+	if err := s.waits.Load(); err != nil && *err != nil {
+		return (*err).Error()
+	}
+	return ""
 }
 
 // New prepares a server; it does no I/O.
@@ -67,11 +83,15 @@ func New(config Config) (*Server, error) {
 	if _, ok := config.Listener.Addr().(*net.TCPAddr); !ok {
 		return nil, fmt.Errorf("API server: cannot serve on %s %s", config.Listener.Addr().Network(), config.Listener.Addr())
 	}
-	client, err := config.Keys.AdminConfig(config.Listener.Addr())
-	if err != nil {
+	s := &Server{config: config, listener: newListener(config.Listener)}
+	var err error
+	if s.client, err = config.Keys.clientConfig(adminName, config.Listener.Addr()); err != nil {
 		return nil, err
 	}
-	return &Server{config: config, listener: newListener(config.Listener), client: client}, nil
+	if s.own, err = config.Keys.clientConfig(ownUser, config.Listener.Addr()); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Client returns a configuration for clients with all rights and no limit of
@@ -220,7 +240,7 @@ func newConfig(completed options.CompletedOptions) (*app.Config, error) {
 	}
 	kube := config.KubeAPIs.ControlPlane.Generic
 	// They sleep first, ignore cancellation, and end the process when they do
-	// not succeed: see EnsureRoles and EnsurePriorities.
+	// not succeed: see KeepRoles and KeepPriorities.
 	kube.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
 	kube.EffectiveVersion = reportedVersion{kube.EffectiveVersion}
 	config.ApiExtensions.GenericConfig.EffectiveVersion = kube.EffectiveVersion
@@ -245,7 +265,7 @@ func inside(config *genericapiserver.Config, handlers ...func(http.Handler) http
 func (s *Server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	client, err := kubernetes.NewForConfig(s.client)
+	client, err := kubernetes.NewForConfig(s.own)
 	if err != nil {
 		return err
 	}
@@ -316,6 +336,7 @@ func (s *Server) poll(ctx context.Context, try func() error) error {
 	defer ticker.Stop()
 	for {
 		err := try()
+		s.waits.Store(&err)
 		var untrusted *tls.CertificateVerificationError
 		if err == nil || errors.As(err, &untrusted) {
 			return err

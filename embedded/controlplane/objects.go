@@ -9,6 +9,9 @@ import (
 	"io"
 	"text/template"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -31,25 +34,62 @@ type object struct {
 
 func (o object) String() string { return o.GetKind() + " " + o.GetName() }
 
+func (o object) ref() ref { return ref{o.resource, o.GetNamespace(), o.GetName()} }
+
 // resources are those of the kinds in the files, so that nothing has to be
 // asked of the API server's discovery.
 var resources = map[string]struct {
+	version    schema.GroupVersion
 	name       string
 	namespaced bool
 }{
-	"Namespace":          {"namespaces", false},
-	"ServiceAccount":     {"serviceaccounts", true},
-	"ConfigMap":          {"configmaps", true},
-	"Secret":             {"secrets", true},
-	"Service":            {"services", true},
-	"Deployment":         {"deployments", true},
-	"Role":               {"roles", true},
-	"RoleBinding":        {"rolebindings", true},
-	"ClusterRole":        {"clusterroles", false},
-	"ClusterRoleBinding": {"clusterrolebindings", false},
+	"Namespace":          {corev1.SchemeGroupVersion, "namespaces", false},
+	"ServiceAccount":     {corev1.SchemeGroupVersion, "serviceaccounts", true},
+	"ConfigMap":          {corev1.SchemeGroupVersion, "configmaps", true},
+	"Secret":             {corev1.SchemeGroupVersion, "secrets", true},
+	"Service":            {corev1.SchemeGroupVersion, "services", true},
+	"Deployment":         {appsv1.SchemeGroupVersion, "deployments", true},
+	"Role":               {rbacv1.SchemeGroupVersion, "roles", true},
+	"RoleBinding":        {rbacv1.SchemeGroupVersion, "rolebindings", true},
+	"ClusterRole":        {rbacv1.SchemeGroupVersion, "clusterroles", false},
+	"ClusterRoleBinding": {rbacv1.SchemeGroupVersion, "clusterrolebindings", false},
 }
 
-// render returns the objects of some files.
+// render returns the objects of a control plane, the namespace first.
+func render(config Config) ([]object, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	d, err := newData(config)
+	if err != nil {
+		return nil, err
+	}
+	return d.render(append([]string{namespaceFile}, otherFiles...)...)
+}
+
+// Owned returns a function that says whether an object is one that the Keeper
+// of the control plane in a namespace writes.
+func Owned(namespace string) (func(kind schema.GroupKind, namespace, name string) bool, error) {
+	// The names depend on nothing but the namespace; everything that is optional is there.
+	objects, err := render(Config{
+		Namespace: namespace, Version: "v", ProxyVersion: "v", TrustAnchors: "a", Issuer: &KeyPair{}, Webhooks: &KeyPair{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	type id struct {
+		kind            schema.GroupKind
+		namespace, name string
+	}
+	owned := make(map[id]bool, len(objects))
+	for _, o := range objects {
+		owned[id{o.GroupVersionKind().GroupKind(), o.GetNamespace(), o.GetName()}] = true
+	}
+	return func(kind schema.GroupKind, namespace, name string) bool { return owned[id{kind, namespace, name}] }, nil
+}
+
+// render returns the objects of some files, in their order.
 func (d data) render(names ...string) ([]object, error) {
 	templates, err := template.New("").Funcs(template.FuncMap{
 		// A JSON string is a YAML string, whatever is in it.
@@ -114,5 +154,5 @@ func (d data) complete(u *unstructured.Unstructured) (object, error) {
 	if resource.namespaced {
 		u.SetNamespace(d.Namespace)
 	}
-	return object{u, kind.GroupVersion().WithResource(resource.name), resource.namespaced}, nil
+	return object{u, resource.version.WithResource(resource.name), resource.namespaced}, nil
 }

@@ -3,7 +3,6 @@ package controlplane
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,12 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
@@ -44,15 +37,7 @@ func testConfig() Config {
 
 func rendered(t *testing.T, config Config) []object {
 	t.Helper()
-	config, err := config.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := newData(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := d.render(append([]string{namespaceFile}, otherFiles...)...)
+	objects, err := render(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,41 +171,6 @@ func TestIssuerScheme(t *testing.T) {
 	}
 }
 
-// The type of a Secret cannot be changed: one of another type is replaced, and
-// one that is refused for another reason stays.
-func TestEnsureReplacesSecretOfOtherType(t *testing.T) {
-	for _, stored := range []string{"Opaque", "kubernetes.io/tls"} {
-		config := testConfig()
-		config.IssuerScheme = "kubernetes.io/tls"
-		client := fake.NewSimpleDynamicClient(runtime.NewScheme())
-		deleted := false
-		client.PrependReactor("patch", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, &unstructured.Unstructured{}, nil
-		})
-		client.PrependReactor("*", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			named, ok := action.(interface{ GetName() string })
-			if !ok || named.GetName() != "linkerd-identity-issuer" {
-				return false, nil, nil
-			}
-			switch action.GetVerb() {
-			case "get":
-				return true, &unstructured.Unstructured{Object: map[string]any{"type": stored}}, nil
-			case "delete":
-				deleted = true
-				return true, nil, nil
-			}
-			if deleted {
-				return true, &unstructured.Unstructured{}, nil
-			}
-			return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "linkerd-identity-issuer", nil)
-		})
-		err := Ensure(t.Context(), client, config)
-		if other := stored == "Opaque"; deleted != other || (err == nil) != other {
-			t.Errorf("stored type %s: deleted %v, error %v", stored, deleted, err)
-		}
-	}
-}
-
 func TestWhereServicesLead(t *testing.T) {
 	address := netip.MustParseAddrPort
 	for _, test := range []struct {
@@ -329,50 +279,9 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestEnsure(t *testing.T) {
-	var mu sync.Mutex
-	var applied []string
-	client := fake.NewSimpleDynamicClient(runtime.NewScheme())
-	client.PrependReactor("patch", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		patch := action.(clienttesting.PatchActionImpl)
-		applied = append(applied, patch.Resource.Resource+" "+patch.Name)
-		if !*patch.PatchOptions.Force || patch.PatchOptions.FieldManager != FieldManager {
-			t.Errorf("options = %+v", patch.PatchOptions)
-		}
-		return true, &unstructured.Unstructured{}, nil
-	})
-	config := testConfig()
-	if err := Ensure(t.Context(), client, config); err != nil {
-		t.Fatal(err)
-	}
-	if applied[0] != "namespaces linkerd" || len(applied) != len(rendered(t, config)) {
-		t.Errorf("applied %d, first %q", len(applied), applied[0])
-	}
-
-	client.PrependReactor("patch", "services", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "x", fmt.Errorf("no"))
-	})
-	if err := Ensure(t.Context(), client, config); err == nil || !strings.HasPrefix(err.Error(), "apply Service linkerd-") {
-		t.Errorf("Ensure() = %v", err)
-	}
-	if err := Ensure(context.Background(), client, Config{}); err == nil {
-		t.Error("an empty configuration was accepted")
-	}
-}
-
 func BenchmarkRender(b *testing.B) {
 	for b.Loop() {
-		config, err := testConfig().withDefaults()
-		if err != nil {
-			b.Fatal(err)
-		}
-		d, err := newData(config)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := d.render(append([]string{namespaceFile}, otherFiles...)...); err != nil {
+		if _, err := render(testConfig()); err != nil {
 			b.Fatal(err)
 		}
 	}

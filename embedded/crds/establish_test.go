@@ -35,7 +35,7 @@ func TestEstablish(t *testing.T) {
 			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "foos.example.com"}}
 			crd.Status.Conditions = test.conditions
 			client := fake.NewClientset(crd)
-			keeper := newKeeper(client, nil, nil, slog.New(slog.DiscardHandler))
+			keeper := newKeeper(client, nil, nil, nil, slog.New(slog.DiscardHandler))
 			store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 			if err := store.Add(crd); err != nil {
 				t.Fatal(err)

@@ -62,7 +62,7 @@ func runKeeper(t *testing.T, config *rest.Config) (*Keeper, time.Duration, func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	keeper, err := New(config, builtin, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	keeper, err := New(config, builtin, nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package diagnostics
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -80,6 +81,9 @@ func checkPart(part lifecycle.Status) checkResult {
 		result.Result, result.Error = checkError, part.Error
 	case part.State == lifecycle.Waiting || part.State == lifecycle.Starting || part.State == lifecycle.Stopping:
 		result.Result, result.Error = checkError, string(part.State)
+		if part.WaitsFor != "" {
+			result.Error += ": " + part.WaitsFor
+		}
 	}
 	return result
 }
@@ -89,7 +93,7 @@ func checkProblems(found []problems.Problem) checkCategory {
 	category := checkCategory{Name: "objects"}
 	for _, p := range found {
 		category.Checks = append(category.Checks, checkResult{
-			Description: p.Object.String(),
+			Description: cmp.Or(p.Object.String(), "part "+p.Source),
 			Error:       fmt.Sprintf("%s (%s, since %s)", p.WithoutObject(), p.Source, p.Since.Local().Format(time.TimeOnly)),
 			Result:      checkWarning,
 		})

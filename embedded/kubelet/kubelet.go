@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Node is a node to register.
@@ -35,6 +34,11 @@ type Node struct {
 type Config struct {
 	// Client must not be rate limited (rest.Config.QPS -1).
 	Client kubernetes.Interface
+	// Own writes the nodes to register; it should be one whose writes no policy of
+	// a user refuses. Nil: Client.
+	Own kubernetes.Interface
+	// Problems gets what keeps nodes from being registered.
+	Problems *problems.Table
 	// Nodes to register; default: one named DefaultNode, without a zone.
 	Nodes []Node
 	// PodCIDRs are the ranges of pod addresses, one or one of each family; a pod
@@ -102,6 +106,9 @@ func New(config Config) (*Kubelet, error) {
 	if len(config.Nodes) == 0 {
 		config.Nodes = []Node{{Name: DefaultNode}}
 	}
+	if config.Own == nil {
+		config.Own = config.Client
+	}
 	if config.Workers == 0 {
 		config.Workers = 8
 	}
@@ -155,7 +162,8 @@ func checkRanges(ranges []netip.Prefix) error {
 }
 
 // Run looks after pods and nodes until ctx is done. It calls ready once the
-// configured nodes take pods.
+// configured nodes take pods, or are refused: that is a problem then, and tried
+// again.
 func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	ledger, remembered, err := openLedger(k.config.DataDir, k.log)
 	if err != nil {
@@ -184,12 +192,18 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	if err := k.addresses.restore(remembered); err != nil {
 		return err
 	}
-	if err := k.register(ctx); err != nil {
-		return err
+	version, err := k.config.Client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	workers, ctx := errgroup.WithContext(ctx)
-	for range k.config.Workers {
-		workers.Go(func() error { return k.work(ctx) })
+	k.version = version.GitVersion
+	if err := k.register(ctx); err != nil && ctx.Err() == nil {
+		// The workers try on: a node that is not there is in the queue.
+		k.log.Warn("nodes are not registered yet, trying on", "error", err)
+	}
+	workers, ctx := lifecycle.NewGroup(ctx)
+	for n := range k.config.Workers {
+		workers.Go(fmt.Sprintf("kubelet worker %d", n), func() error { return k.work(ctx) })
 	}
 	ready()
 	<-ctx.Done()
@@ -200,13 +214,8 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	return ctx.Err()
 }
 
-// work does what is in the queue, until the queue ends. A panic becomes its error.
-func (k *Kubelet) work(ctx context.Context) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &lifecycle.PanicError{Value: v, Stack: debug.Stack()}
-		}
-	}()
+// work does what is in the queue, until the queue ends.
+func (k *Kubelet) work(ctx context.Context) error {
 	for {
 		next, shutdown := k.queue.Get()
 		if shutdown {
@@ -224,6 +233,7 @@ func (k *Kubelet) step(ctx context.Context, next item) {
 	var err error
 	if next.node {
 		err = k.syncNode(ctx, next.name)
+		k.judgeNode(next.name, err)
 	} else {
 		err = k.syncPod(ctx, next)
 	}

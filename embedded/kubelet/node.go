@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // managedBy marks nodes that were registered by configuration, so that one
@@ -45,11 +47,6 @@ func (k *Kubelet) configured(name string) (Node, bool) {
 // register brings the configured nodes into the API, and removes those that a
 // former run registered and this one does not.
 func (k *Kubelet) register(ctx context.Context) error {
-	version, err := k.config.Client.Discovery().ServerVersion()
-	if err != nil {
-		return fmt.Errorf("ask the API server for its version: %w", err)
-	}
-	k.version = version.GitVersion
 	nodes, err := k.nodes.List(labels.SelectorFromSet(labels.Set{managedBy: FieldManager}))
 	if err != nil {
 		return err
@@ -58,29 +55,16 @@ func (k *Kubelet) register(ctx context.Context) error {
 		if _, ok := k.configured(node.Name); ok {
 			continue
 		}
-		err := k.config.Client.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{})
+		err := k.config.Own.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{})
 		if ignoreNotFound(err) != nil {
 			return fmt.Errorf("remove node %s, which is configured no more: %w", node.Name, err)
 		}
 		k.log.Info("node removed, as it is configured no more", slog.String("node", node.Name))
 	}
 	for _, node := range k.config.Nodes {
-		stored, err := k.nodes.Get(node.Name)
-		if apierrors.IsNotFound(err) {
-			stored, err = k.create(ctx, node)
-		}
-		if err != nil {
-			return fmt.Errorf("register node %s: %w", node.Name, err)
-		}
-		for err = k.tend(ctx, stored); apierrors.IsConflict(err) && ctx.Err() == nil; {
-			// Only here: later, the other writer's change comes through the queue.
-			stored, err = k.config.Client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
-			if err == nil {
-				_, _ = trim(stored)
-				err = k.tend(ctx, stored)
-			}
-		}
-		if err != nil {
+		if err := k.registerNode(ctx, node); err != nil {
+			k.judgeNode(node.Name, err)
+			k.queue.AddRateLimited(nodeItem(node.Name))
 			return fmt.Errorf("register node %s: %w", node.Name, err)
 		}
 	}
@@ -92,6 +76,47 @@ func (k *Kubelet) register(ctx context.Context) error {
 			}
 		}
 		return true, nil
+	})
+}
+
+func (k *Kubelet) registerNode(ctx context.Context, node Node) error {
+	stored, err := k.nodes.Get(node.Name)
+	if apierrors.IsNotFound(err) {
+		stored, err = k.create(ctx, node)
+		if apierrors.IsAlreadyExists(err) {
+			// A worker was faster.
+			stored, err = k.config.Own.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for err = k.tend(ctx, stored); apierrors.IsConflict(err) && ctx.Err() == nil; {
+		// Only here: later, the other writer's change comes through the queue.
+		stored, err = k.config.Own.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
+		if err == nil {
+			_, _ = trim(stored)
+			err = k.tend(ctx, stored)
+		}
+	}
+	return err
+}
+
+// source is who says what is wrong with nodes.
+const source = "kubelet"
+
+// judgeNode says what keeps a configured node from taking pods.
+func (k *Kubelet) judgeNode(name string, err error) {
+	if _, ok := k.configured(name); !ok {
+		return
+	}
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		k.config.Problems.Say(source, "node/"+name)
+		return
+	}
+	k.config.Problems.Say(source, "node/"+name, problems.Problem{
+		Object: problems.ObjectOf(corev1.SchemeGroupVersion.WithKind("Node"), "", name), Severity: problems.Error,
+		Message: fmt.Sprintf("cannot be registered: %v", err), Instead: "Pods that need it wait",
 	})
 }
 
@@ -115,7 +140,7 @@ func (k *Kubelet) create(ctx context.Context, config Node) (*corev1.Node, error)
 	if config.Zone != "" {
 		node.Labels[corev1.LabelTopologyZone] = config.Zone
 	}
-	created, err := k.config.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{FieldManager: FieldManager})
+	created, err := k.config.Own.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{FieldManager: FieldManager})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +215,7 @@ func (k *Kubelet) syncNode(ctx context.Context, name string) error {
 
 // tend makes a node what it ought to be: ready, with addresses, and open to pods.
 func (k *Kubelet) tend(ctx context.Context, node *corev1.Node) error {
-	nodes := k.config.Client.CoreV1().Nodes()
+	nodes := k.config.Own.CoreV1().Nodes()
 	if !isForeign(node) {
 		status, err := k.nodeStatus(node)
 		if err != nil {

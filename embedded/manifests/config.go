@@ -59,6 +59,8 @@ type Config struct {
 	// Base are objects that exist without Dirs. Where a manifest has one of them, it
 	// is not deleted with the manifest, but restored to what Base has.
 	Base []Base
+	// Owned says which objects other parts keep in the API server. Nil: none.
+	Owned func(kind schema.GroupKind, namespace, name string) plan.Ownership
 	// StatusOwners names, by kind, the part that writes the status, which a manifest
 	// then may not. Nil: DefaultStatusOwners.
 	StatusOwners map[schema.GroupKind]string
@@ -100,6 +102,9 @@ func (c *Config) setDefaults() {
 	}
 	if c.Check == nil {
 		c.Check = func(*unstructured.Unstructured) []Problem { return nil }
+	}
+	if c.Owned == nil {
+		c.Owned = func(schema.GroupKind, string, string) plan.Ownership { return plan.Free }
 	}
 	if c.StatusOwners == nil {
 		c.StatusOwners = DefaultStatusOwners()

@@ -94,13 +94,19 @@ func (s *Syncer) input(ctx context.Context, snapshot *source.Snapshot) plan.Inpu
 		Now: s.cfg.now(), Sources: snapshot.Sources, Faults: snapshot.Faults, Notices: snapshot.Notices,
 		Records: s.inv.Records, Failures: s.failures, Base: s.base,
 		Kinds: map[schema.GroupVersionKind]plan.Kind{}, Unknown: map[schema.GroupVersionKind]string{},
-		Places: map[string]source.Place{}, Leaving: map[source.Key]bool{},
+		Places: map[string]source.Place{}, Leaving: map[source.Key]bool{}, Owned: map[source.Key]plan.Ownership{},
+	}
+	own := func(key source.Key) {
+		if owned := s.cfg.Owned(key.GroupKind(), key.Namespace, key.Name); owned != plan.Free {
+			in.Owned[key] = owned
+		}
 	}
 	for key := range s.inv.Leaving {
 		in.Leaving[key] = true
 	}
 	for _, src := range snapshot.Sources {
 		for _, o := range src.Objects {
+			own(s.keyOf(o))
 			gvk := o.Unstructured.GroupVersionKind()
 			if _, ok := in.Kinds[gvk]; ok || in.Unknown[gvk] != "" {
 				continue
@@ -114,6 +120,7 @@ func (s *Syncer) input(ctx context.Context, snapshot *source.Snapshot) plan.Inpu
 		}
 	}
 	for _, record := range s.inv.Records {
+		own(record.Key)
 		if _, ok := in.Places[record.File]; !ok {
 			in.Places[record.File] = snapshot.Place(record.File)
 		}

@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 const (
@@ -97,9 +96,9 @@ func (s *Syncer) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	s.reader = newReader(&s.cfg, scanner, watcher)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return watcher.Run(ctx) })
-	g.Go(func() error {
+	g, ctx := lifecycle.NewGroup(ctx)
+	g.Go("watch of files", func() error { return watcher.Run(ctx) })
+	g.Go("passes", func() error {
 		read := make(chan struct{})
 		go func() {
 			defer close(read)

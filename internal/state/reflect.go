@@ -60,8 +60,30 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 			delay := retry.Step()
 			s.desk(sourceWatch).say(info, "", unwatched(info, err)).Log()
 			log.Debug("will try again", "error", err, "in", delay)
+			s.giveUpWaiting(info, time.Now())
 			sleep(ctx, delay, nil)
 		}
+	}
+}
+
+// listPatience is how long the start waits for a kind whose list fails.
+const listPatience = 5 * time.Second
+
+// giveUpWaiting lets Run call ready without a kind of the local cluster whose list
+// has failed for some time: one object that nobody can read, or a conversion
+// webhook that nobody answers, must not keep all the others from being served.
+// The kind does not count as listed, so that nobody writes because of what is
+// missing. A linked cluster counts only with all its objects (D 3.4).
+func (s *State) giveUpWaiting(info *KindInfo, now time.Time) {
+	if s.config.Cluster != LocalCluster {
+		return
+	}
+	synced := &s.synced[info.id]
+	if synced.failing.IsZero() {
+		synced.failing = now
+	}
+	if now.Sub(synced.failing) > listPatience {
+		synced.unlisted.Do(func() { close(synced.given) })
 	}
 }
 

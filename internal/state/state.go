@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
@@ -54,6 +55,11 @@ type State struct {
 type syncFlag struct {
 	once sync.Once
 	done chan struct{}
+	// given is closed when the start no longer waits for the kind.
+	unlisted sync.Once
+	given    chan struct{}
+	// failing is since when the kind cannot be listed; its reflector alone uses it.
+	failing time.Time
 }
 
 // New builds empty tables. It does no I/O.
@@ -79,6 +85,7 @@ func New(config Config) (*State, error) {
 	for _, info := range config.Kinds {
 		s.tables[info.id] = newTable(s.store, kinds[info.id], s.desk(sourceStore))
 		s.synced[info.id].done = make(chan struct{})
+		s.synced[info.id].given = make(chan struct{})
 	}
 	var err error
 	if s.lag, err = s.registerMetrics(config.Registerer); err != nil {
@@ -199,27 +206,33 @@ func (s *State) ResourceVersion(group, kind, namespace, name string) (version st
 }
 
 // Run watches the API server until ctx ends and returns nil then. It calls
-// ready once all kinds are listed.
+// ready once all kinds are listed, but for those that fail to be.
 func (s *State) Run(ctx context.Context, config *rest.Config, ready func()) error {
 	source, err := newSource(config, s)
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, ctx := lifecycle.NewGroup(ctx)
 	for _, info := range s.config.Kinds {
-		group.Go(func() error {
+		group.Go("watch of "+info.Name, func() error {
 			s.reflect(ctx, source, info)
 			return nil
 		})
 	}
-	group.Go(func() error {
+	group.Go("watch of definitions", func() error {
 		source.watchDefinitions(ctx)
 		return nil
 	})
-	group.Go(func() error {
-		if s.WaitSynced(ctx) == nil {
-			ready()
+	group.Go("first lists", func() error {
+		for _, info := range s.config.Kinds {
+			select {
+			case <-s.synced[info.id].done:
+			case <-s.synced[info.id].given:
+			case <-ctx.Done():
+				return nil
+			}
 		}
+		ready()
 		return nil
 	})
 	return group.Wait()

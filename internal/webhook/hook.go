@@ -2,10 +2,12 @@ package webhook
 
 import (
 	"context"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
@@ -108,6 +110,20 @@ func InjectorHook() Hook {
 
 // Skips reports whether the validating webhooks spare the objects of a namespace with these labels.
 func Skips(namespaceLabels map[string]string) bool { return namespaceLabels[skipLabel] == skipValue }
+
+// Hooks are all that there can be.
+func Hooks() []Hook { return []Hook{ServiceProfileHook(), PolicyHook(), InjectorHook()} }
+
+// Owns says whether an object is a configuration that a Registrar of these hooks writes.
+func Owns(hooks []Hook, kind schema.GroupKind, name string) bool {
+	return slices.ContainsFunc(hooks, func(hook Hook) bool {
+		want := "ValidatingWebhookConfiguration"
+		if hook.Mutating {
+			want = "MutatingWebhookConfiguration"
+		}
+		return kind.Group == admissionregistrationv1.GroupName && kind.Kind == want && name == hook.Configuration
+	})
+}
 
 var notSkipped = metav1.LabelSelectorRequirement{Key: skipLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{skipValue}}
 

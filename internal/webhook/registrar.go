@@ -5,19 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	applyv1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // FieldManager is the manager of the fields of the configurations that this package writes.
@@ -27,106 +31,178 @@ const (
 	retryInterval = 10 * time.Millisecond
 	// maxRetryInterval bounds the wait between two tries. It is short because the start of everything else waits.
 	maxRetryInterval = 50 * time.Millisecond
-	// complainAfter is when a registration that does not succeed is logged.
-	complainAfter = 5 * time.Second
+	// slowRetryInterval is that once nobody waits any more.
+	slowRetryInterval = time.Second
+	// refusedPatience is how long the start of others waits while the API server refuses the probes, which it does as long
+	// as a webhook or a policy of a user is in the way; failedPatience is that for all other failures.
+	refusedPatience = 3 * time.Second
+	failedPatience  = 30 * time.Second
 )
 
-// Registrar tells the API server of the webhooks. The configurations hold an address and an authority, which another
-// run may have had others of: it must run before anything else writes, or those writes fail.
+// source is who says what keeps the webhooks from being called.
+const source = "admission"
+
+// RegistrarConfig is what a Registrar needs.
+type RegistrarConfig struct {
+	// Own is a client whose writes no policy of a user refuses; it writes the configurations. User is one like those of
+	// users, whose writes pass the webhooks; it probes them.
+	Own, User *rest.Config
+	// Namespace is that of the control plane, for a label.
+	Namespace string
+	// Server answers the hooks; it may be nil without any.
+	Server *Server
+	// Hooks are those to register. Configurations of our other hooks are removed.
+	Hooks []Hook
+	// Problems gets what is in the way.
+	Problems *problems.Table
+	Log      *slog.Logger
+}
+
+// Registrar tells the API server of the webhooks, and puts back what others change of that. The configurations hold an
+// address and an authority, which another run may have had others of: it must run before anything else writes, or those
+// writes fail.
 type Registrar struct {
-	config    *rest.Config
-	namespace string
-	hooks     []Hook
-	server    *Server
-	log       *slog.Logger
+	RegistrarConfig
 }
 
-// NewRegistrar returns a registrar of hooks that server answers. Configurations of our other hooks are removed; without
-// any hook server may be nil. Namespace is that of the control plane, for a label.
-func NewRegistrar(config *rest.Config, namespace string, server *Server, log *slog.Logger, hooks ...Hook) *Registrar {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	return &Registrar{config: config, namespace: namespace, server: server, hooks: hooks, log: log}
+// NewRegistrar returns a registrar; nothing is written before Run.
+func NewRegistrar(config RegistrarConfig) *Registrar {
+	for _, client := range []**rest.Config{&config.Own, &config.User} {
+		*client = rest.CopyConfig(*client)
+		(*client).QPS = -1
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Registrar{config}
 }
 
-// Write makes the API server's configurations equal to the hooks. It retries until ctx ends.
-func (r *Registrar) Write(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(r.config)
+// Run writes the configurations and calls ready once the API server heeds all of them, or is known to be kept from it:
+// that is a problem then, and it goes on trying. It keeps the configurations until ctx ends.
+func (r *Registrar) Run(ctx context.Context, ready func()) error {
+	client, err := kubernetes.NewForConfig(r.Own)
 	if err != nil {
 		return fmt.Errorf("client for webhook configurations: %w", err)
 	}
-	return r.retry(ctx, "write webhook configurations", func(ctx context.Context) error { return r.write(ctx, client) })
-}
-
-// Run writes the configurations, calls ready once the API server heeds all of them, and then waits for ctx to end.
-func (r *Registrar) Run(ctx context.Context, ready func()) error {
-	if err := r.Write(ctx); err != nil {
-		return ended(ctx, err)
-	}
-	client, err := kubernetes.NewForConfig(r.config)
+	user, err := kubernetes.NewForConfig(r.User)
 	if err != nil {
 		return fmt.Errorf("client for webhook probes: %w", err)
 	}
-	heeded := map[string]bool{}
-	if err := r.retry(ctx, "probe webhooks", func(ctx context.Context) error { return r.probe(ctx, client, heeded) }); err != nil {
-		return ended(ctx, err)
+	changes, stop, err := r.watch(ctx)
+	if err != nil {
+		return err
 	}
-	ready()
-	<-ctx.Done()
-	return nil
-}
-
-// ended drops an error that comes from the end of ctx.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	defer stop()
+	heeded, ready := map[string]bool{}, sync.OnceFunc(ready)
+	written := func(ctx context.Context) error { return r.write(ctx, client) }
+	probed := func(ctx context.Context) error { return r.probe(ctx, user, heeded) }
+	if !r.persist(ctx, "write", written, ready) || !r.persist(ctx, "probe", probed, ready) {
 		return nil
 	}
-	return err
-}
-
-func (r *Registrar) retry(ctx context.Context, what string, try func(context.Context) error) error {
-	backoff := wait.Backoff{Duration: retryInterval, Factor: 1.5, Steps: 100, Cap: maxRetryInterval}
-	start, complained := time.Now(), false
-	var last error
-	err := backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		if last = try(ctx); last == nil {
-			return true, nil
+	ready()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changes:
 		}
-		if !complained && time.Since(start) > complainAfter {
-			r.log.Warn("cannot "+what+" yet, trying on", "error", last)
-			complained = true
+		if !r.persist(ctx, "write", written, func() {}) {
+			return nil
 		}
-		return false, nil
-	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, errors.Join(last, err))
 	}
-	return nil
 }
 
+// persist calls try until it succeeds, and says whether it did before ctx ended. When the start of others should not
+// wait any longer, it says so by release.
+func (r *Registrar) persist(ctx context.Context, what string, try func(context.Context) error, release func()) bool {
+	interval, start, released := retryInterval, time.Now(), false
+	for {
+		err := try(ctx)
+		if ctx.Err() != nil {
+			return false
+		}
+		if err == nil {
+			r.Problems.Say(source, what)
+			return true
+		}
+		patience := failedPatience
+		if refused(err) {
+			patience = refusedPatience
+		}
+		if !released && time.Since(start) > patience {
+			released = true
+			r.Problems.Say(source, what, problems.Problem{
+				Severity: problems.Error, Message: fmt.Sprintf("cannot %s the webhooks of the control plane: %v", what, err),
+				Instead: "it is tried on, and until then objects may be stored unchecked",
+			})
+			release()
+		}
+		interval = min(interval*3/2, maxRetryInterval)
+		if released {
+			interval = slowRetryInterval
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(interval):
+		}
+	}
+}
+
+// refused says whether the API server has answered, and would not take an object: because of what a user's webhook, policy
+// or definition says, or because it gets no answer of one.
+func refused(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsTooManyRequests(err)
+}
+
+// watch returns a channel that has a value after each change of a configuration of ours. It ends with ctx, and stop waits
+// for that.
+func (r *Registrar) watch(ctx context.Context) (changed <-chan struct{}, stop func(), err error) {
+	client, err := metadata.NewForConfig(r.Own)
+	if err != nil {
+		return nil, nil, fmt.Errorf("client for changes of webhook configurations: %w", err)
+	}
+	changes := make(chan struct{}, 1)
+	notice := func(object any) {
+		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil && r.wants(name) {
+			select {
+			case changes <- struct{}{}:
+			default:
+			}
+		}
+	}
+	factory := metadatainformer.NewSharedInformerFactory(client, 0)
+	for _, resource := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
+		informer := factory.ForResource(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)).Informer()
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			UpdateFunc: func(_, object any) { notice(object) },
+			DeleteFunc: notice,
+		}); err != nil {
+			return nil, nil, fmt.Errorf("watch webhook configurations: %w", err)
+		}
+	}
+	factory.Start(ctx.Done())
+	return changes, factory.Shutdown, nil
+}
+
+// write makes the API server's configurations equal to the hooks.
 func (r *Registrar) write(ctx context.Context, client kubernetes.Interface) error {
-	options := metav1.ApplyOptions{FieldManager: FieldManager, Force: true}
-	admission := client.AdmissionregistrationV1()
-	for _, known := range []Hook{ServiceProfileHook(), PolicyHook(), InjectorHook()} {
+	for _, known := range Hooks() {
 		if r.wants(known.Configuration) {
 			continue
 		}
-		var err error
-		if known.Mutating {
-			err = admission.MutatingWebhookConfigurations().Delete(ctx, known.Configuration, metav1.DeleteOptions{})
-		} else {
-			err = admission.ValidatingWebhookConfigurations().Delete(ctx, known.Configuration, metav1.DeleteOptions{})
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := remove(ctx, client, known); err != nil {
 			return fmt.Errorf("remove %s: %w", known.Configuration, err)
 		}
 	}
-	for _, hook := range r.hooks {
-		var err error
-		if hook.Mutating {
-			_, err = admission.MutatingWebhookConfigurations().Apply(ctx, r.mutating(hook), options)
-		} else {
-			_, err = admission.ValidatingWebhookConfigurations().Apply(ctx, r.validating(hook), options)
+	for _, hook := range r.Hooks {
+		err := r.apply(ctx, client, hook)
+		if apierrors.IsInvalid(err) {
+			// Somebody has added to it what it cannot have beside ours: a Service beside our URL, for example.
+			if err = remove(ctx, client, hook); err == nil {
+				err = r.apply(ctx, client, hook)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("apply %s: %w", hook.Configuration, err)
@@ -135,8 +211,30 @@ func (r *Registrar) write(ctx context.Context, client kubernetes.Interface) erro
 	return nil
 }
 
+func (r *Registrar) apply(ctx context.Context, client kubernetes.Interface, hook Hook) (err error) {
+	options := metav1.ApplyOptions{FieldManager: FieldManager, Force: true}
+	if hook.Mutating {
+		_, err = client.AdmissionregistrationV1().MutatingWebhookConfigurations().Apply(ctx, r.mutating(hook), options)
+	} else {
+		_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Apply(ctx, r.validating(hook), options)
+	}
+	return err
+}
+
+func remove(ctx context.Context, client kubernetes.Interface, hook Hook) (err error) {
+	if hook.Mutating {
+		err = client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, hook.Configuration, metav1.DeleteOptions{})
+	} else {
+		err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, hook.Configuration, metav1.DeleteOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
 func (r *Registrar) wants(configuration string) bool {
-	for _, hook := range r.hooks {
+	for _, hook := range r.Hooks {
 		if hook.Configuration == configuration {
 			return true
 		}
@@ -145,11 +243,11 @@ func (r *Registrar) wants(configuration string) bool {
 }
 
 func (r *Registrar) labels(hook Hook) map[string]string {
-	return map[string]string{linkerd.ControlPlaneComponentLabel: hook.Component, linkerd.ControlPlaneNSLabel: r.namespace}
+	return map[string]string{linkerd.ControlPlaneComponentLabel: hook.Component, linkerd.ControlPlaneNSLabel: r.Namespace}
 }
 
 func (r *Registrar) clientConfig(hook Hook) *applyv1.WebhookClientConfigApplyConfiguration {
-	return applyv1.WebhookClientConfig().WithURL(r.server.URL(hook.Path)).WithCABundle(r.server.CABundle()...)
+	return applyv1.WebhookClientConfig().WithURL(r.Server.URL(hook.Path)).WithCABundle(r.Server.CABundle()...)
 }
 
 func (r *Registrar) validating(hook Hook) *applyv1.ValidatingWebhookConfigurationApplyConfiguration {
@@ -220,14 +318,14 @@ func (r *Registrar) probe(ctx context.Context, client kubernetes.Interface, heed
 		return err
 	}
 	if namespace == "" {
-		r.log.Warn("webhooks not probed: every namespace has the label " + skipLabel + "=" + skipValue)
+		r.Log.Warn("webhooks not probed: every namespace has the label " + skipLabel + "=" + skipValue)
 		return nil
 	}
-	for _, hook := range r.hooks {
+	for _, hook := range r.Hooks {
 		if hook.Probe == nil || heeded[hook.Name] {
 			continue
 		}
-		called, err := hook.Probe(ctx, r.config, namespace)
+		called, err := hook.Probe(ctx, r.User, namespace)
 		if err != nil {
 			return fmt.Errorf("%s: %w", hook.Name, err)
 		}

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -54,6 +53,10 @@ type configuration struct {
 	Namespaces, Objects      string
 }
 
+func registrar(server *Server, hooks ...Hook) *Registrar {
+	return NewRegistrar(RegistrarConfig{Own: &rest.Config{}, User: &rest.Config{}, Namespace: "linkerd", Server: server, Hooks: hooks})
+}
+
 func TestWrite(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,8 +75,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := fake.NewClientset()
-	log := slog.New(slog.DiscardHandler)
-	all := NewRegistrar(&rest.Config{}, "linkerd", server, log, ServiceProfileHook(), PolicyHook(), InjectorHook())
+	all := registrar(server, Hooks()...)
 	for range 2 { // the second time over what the first wrote
 		if err := all.write(t.Context(), client); err != nil {
 			t.Fatal(err)
@@ -83,14 +85,14 @@ func TestWrite(t *testing.T) {
 		t.Error(diff)
 	}
 
-	policyOnly := NewRegistrar(&rest.Config{}, "linkerd", server, log, PolicyHook())
+	policyOnly := registrar(server, PolicyHook())
 	if err := policyOnly.write(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want[:1], read(t, client, server)); diff != "" {
 		t.Error(diff)
 	}
-	none := NewRegistrar(&rest.Config{}, "linkerd", nil, log)
+	none := registrar(nil)
 	if err := none.write(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +178,7 @@ func TestProbeNamespace(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := NewRegistrar(&rest.Config{}, "linkerd", nil, nil).probeNamespace(t.Context(), client)
+			got, err := registrar(nil).probeNamespace(t.Context(), client)
 			if got != test.want || (err == nil) != test.ok {
 				t.Errorf("got %q, %v; want %q", got, err, test.want)
 			}

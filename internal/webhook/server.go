@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 const (
@@ -138,14 +139,14 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 			VerifyConnection: s.config.Client.verify,
 		},
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	group, ctx := lifecycle.NewGroup(ctx)
+	group.Go("admission reviews", func() error {
 		if err := server.ServeTLS(s.config.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve admission reviews on %s: %w", s.config.Listener.Addr(), err)
 		}
 		return nil
 	})
-	group.Go(func() error {
+	group.Go("end of admission reviews", func() error {
 		<-ctx.Done()
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()

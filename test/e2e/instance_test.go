@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"sync"
@@ -15,7 +14,7 @@ import (
 type instance struct {
 	t    *testing.T
 	info datadir.RunInfo
-	log  *bytes.Buffer
+	log  *output
 	stop func()
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,12 +26,35 @@ const readyTimeout = 30 * time.Second
 // process is `linkerd-lite up` in a process of its own.
 type process struct {
 	dataDir string
-	output  bytes.Buffer
+	output  output
 	cmd     *exec.Cmd
 	// exited gets the end of the process.
 	exited chan error
 	info   datadir.RunInfo
 }
+
+// output is what a process writes; it can be read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(data []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(data)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) Bytes() []byte { return []byte(o.String()) }
+
+// said is what the instance has written so far.
+func (p *process) said() string { return p.output.String() }
 
 // launch starts `up` with random ports on a data directory.
 func launch(t testing.TB, dataDir string, args ...string) *process {

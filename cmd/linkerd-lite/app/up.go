@@ -94,7 +94,7 @@ the cluster stops, and the exit code is COMMAND's.`,
 
 				commandStderr: cmd.ErrOrStderr(),
 			}
-			up.config.Log, up.config.Out, up.config.OnReady = log, up.stderr, up.partReady
+			up.config.Log, up.config.Out, up.config.OnReady, up.config.OnSlow = log, up.stderr, up.partReady, up.partSlow
 			if dryRun {
 				return up.dryRun(cmd.Context())
 			}
@@ -287,6 +287,15 @@ func (u *up) partReady(status lifecycle.Status) {
 	u.printf("  %-12s %5.2f s, at %5.2f s\n", status.Name, status.Start.Seconds(), status.Ready.Seconds())
 }
 
+// partSlow says what holds up the start.
+func (u *up) partSlow(status lifecycle.Status) {
+	waits := status.WaitsFor
+	if waits == "" {
+		waits = "nothing has failed so far"
+	}
+	u.printf("  %-12s still starting after %.0f s: %s\n", status.Name, status.Start.Seconds(), waits)
+}
+
 // announce prints the addresses and writes the final run.json.
 func (u *up) announce() error {
 	info, err := u.cluster.Announce(time.Since(u.began))
@@ -336,7 +345,7 @@ func printAddresses(out io.Writer, addresses map[string]string) {
 // would fail.
 func (u *up) dryRun(ctx context.Context) error {
 	lastLine := captureLibraryLogs(u.log)
-	u.config.OnReady = nil
+	u.config.OnReady, u.config.OnSlow = nil, nil
 	plan, err := embedded.DryRun(ctx, u.config, func(scratch *embedded.Cluster) { nameLibraryDeaths(scratch, lastLine, u.stderr) })
 	if err != nil {
 		return err

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // listFrom is the number of objects of a kind from which one list is cheaper
@@ -114,9 +114,9 @@ func (c *Cluster) fetch(ctx context.Context, served plan.Kind, records []plan.Re
 		return live, false, nil
 	}
 	results := make([]*metav1.PartialObjectMetadata, len(records))
-	g, gctx := errgroup.WithContext(ctx)
+	g, gctx := lifecycle.NewGroup(ctx)
 	for i, r := range records {
-		g.Go(func() error {
+		g.Go("read of "+r.Key.String(), func() error {
 			meta, err := c.resource(served, r.Namespace).Get(gctx, r.Name, metav1.GetOptions{})
 			if isKindGone(err) || !apierrors.IsNotFound(err) && err != nil {
 				return err

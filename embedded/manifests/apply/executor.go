@@ -10,13 +10,13 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // The kubelet leaves the status of a pod with this annotation to others.
@@ -52,10 +52,10 @@ func (c *Cluster) Run(ctx context.Context, steps []plan.Step, done func(Outcome)
 		if n < 0 {
 			n = len(steps)
 		}
-		var g errgroup.Group
+		var g lifecycle.Group
 		g.SetLimit(c.workers)
 		for _, step := range steps[:n] {
-			g.Go(func() error {
+			g.Go(step.String(), func() error {
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -66,7 +66,10 @@ func (c *Cluster) Run(ctx context.Context, steps []plan.Step, done func(Outcome)
 				return nil
 			})
 		}
-		_ = g.Wait() // errors are in the outcomes
+		// Errors are in the outcomes: this is a panic, and no business of the next step.
+		if err := g.Wait(); err != nil {
+			panic(err)
+		}
 		steps = steps[n:]
 	}
 }

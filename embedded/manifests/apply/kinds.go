@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // kind is how the API server serves a kind.
@@ -85,10 +85,10 @@ func (k *Kinds) Ensure(ctx context.Context, gvks []schema.GroupVersionKind) erro
 			missing = append(missing, gvk.GroupVersion())
 		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := lifecycle.NewGroup(ctx)
 	g.SetLimit(8)
 	for _, gv := range missing {
-		g.Go(func() error { return k.load(ctx, gv) })
+		g.Go("kinds of "+gv.String(), func() error { return k.load(ctx, gv) })
 	}
 	return g.Wait()
 }

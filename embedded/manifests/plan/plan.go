@@ -167,6 +167,8 @@ type Input struct {
 	Leaving map[source.Key]bool
 	// Base are the objects that exist without the directory.
 	Base map[source.Key]Base
+	// Owned is what the program keeps itself of the objects of Sources and Records.
+	Owned map[source.Key]Ownership
 }
 
 // place is where an object is written.
@@ -211,11 +213,16 @@ func (p *Plan) collect(in Input) (map[source.Key]place, provided) {
 		if !src.Alien {
 			p.Failed = append(p.Failed, src.Faults...)
 		}
+		var left []source.Key
 		for _, object := range src.Objects {
 			p.Total++
 			at := place{source: src, object: object, key: object.Key()}
 			at.kind, at.known = in.Kinds[object.Unstructured.GroupVersionKind()]
 			at.key = Scoped(at.key, at.kind, at.known)
+			if in.Owned[at.key] == Exclusive {
+				left = append(left, at.key)
+				continue
+			}
 			switch at.key.GroupKind() {
 			case NamespaceKind:
 				coming.namespaces[at.key.Name] = true
@@ -239,6 +246,7 @@ func (p *Plan) collect(in Input) (map[source.Key]place, provided) {
 				Message: fmt.Sprintf("also defined at %s, which is the one that counts", location(keep.source.Shown, keep.object.Line)),
 			})
 		}
+		p.leaveAlone(src, left)
 	}
 	return desired, coming
 }
@@ -340,7 +348,7 @@ func (p *Plan) prune(in Input, desired map[source.Key]place) {
 		}
 		if base, ok := in.Base[key]; ok {
 			step.Action, step.Manifest, step.Manager, step.GVK = Restore, base.Object, base.FieldManager, base.Object.GroupVersionKind()
-		} else if undeletable(key) {
+		} else if undeletable(key) || in.Owned[key] != Free {
 			step.Action = Release
 		}
 		if place.Empty != "" {

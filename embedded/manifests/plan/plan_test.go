@@ -62,6 +62,24 @@ func TestPlan(t *testing.T) {
 `,
 		},
 		{
+			name:    "C1, B80: what the program keeps itself is left alone, and given up where it was applied before",
+			files:   map[string]string{"a": docs(cm("mine", "1"), cm("theirs", "1"), cm("theirs2", "1")), "b": cm("shared", "1")},
+			records: []Record{applied(t, "old", cm("theirs", "0")), applied(t, "old", cm("gone", "0"))},
+			edit: func(in *Input) {
+				in.Owned = map[source.Key]Ownership{}
+				for name, ownership := range map[string]Ownership{"theirs": Exclusive, "theirs2": Exclusive, "shared": Shared, "gone": Shared} {
+					in.Owned[source.Key{Kind: "ConfigMap", Namespace: "ns", Name: name}] = ownership
+				}
+			},
+			want: `2 to apply, 2 to prune, 0 unchanged, 0 failed
+  apply    ConfigMap ns/mine  (a:1)
+  apply    ConfigMap ns/shared  (b:1)
+  release  ConfigMap ns/gone  (/old)
+  release  ConfigMap ns/theirs  (/old)
+  warning  a: not applied, as linkerd-lite keeps these itself: ConfigMap ns/theirs, ConfigMap ns/theirs2; remove them here, or leave them, nothing depends on it
+`,
+		},
+		{
 			name: "order of kinds",
 			files: map[string]string{"a": docs(
 				"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\n",

@@ -1,0 +1,42 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+)
+
+// Ownership says what a manifest may do to an object that the program keeps in
+// the API server by itself.
+type Ownership int
+
+const (
+	// Free objects are the manifests' alone.
+	Free Ownership = iota
+	// Shared objects take what a manifest has, and lose that with it; they are not deleted.
+	Shared
+	// Exclusive objects are left alone: they would not be true any more, or not
+	// work. A notice for each file says so.
+	Exclusive
+)
+
+// maxLeft is how many objects a notice names.
+const maxLeft = 3
+
+// leaveAlone adds the notice about objects of a file that are not applied.
+func (p *Plan) leaveAlone(src *source.Source, keys []source.Key) {
+	if len(keys) == 0 {
+		return
+	}
+	names := make([]string, 0, maxLeft+1)
+	for i, key := range keys {
+		if i == maxLeft {
+			names = append(names, fmt.Sprintf("%d more", len(keys)-maxLeft))
+			break
+		}
+		names = append(names, key.String())
+	}
+	p.Warnings = append(p.Warnings, source.Fault{File: src.Shown, Message: fmt.Sprintf(
+		"not applied, as linkerd-lite keeps these itself: %s; remove them here, or leave them, nothing depends on it", strings.Join(names, ", "))})
+}

@@ -1,0 +1,376 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// blockers are manifests that in a store would refuse or hold up whatever the
+// program writes at its start, if that were treated as what users write.
+var blockers = []struct {
+	name string
+	// one of the objects.
+	group, resource, object string
+	manifest                string
+}{
+	{"webhooks that nobody answers", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "gone-validating", `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: gone-validating}
+webhooks:
+- name: validating.example.com
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {namespace: gatekeeper-system, name: w}}
+  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*/*"]}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: gone-mutating}
+webhooks:
+- name: mutating.example.com
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {namespace: gatekeeper-system, name: w}}
+  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"]}]
+`},
+	{"policies that refuse everything, and quotas of nothing", "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "never", `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: never}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"]}]
+  validations: [{expression: "false", message: not here}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: never}
+spec: {policyName: never, validationActions: [Deny]}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: nothing, namespace: linkerd}
+spec: {hard: {configmaps: "0", secrets: "0", services: "0", pods: "0"}}
+---
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: nothing, namespace: default}
+spec: {hard: {services: "0"}}
+`},
+	{"an API server that is not there", "apiregistration.k8s.io", "apiservices", "v1.foo.example.com", `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.foo.example.com}
+spec:
+  group: foo.example.com
+  version: v1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {namespace: default, name: nothing}
+`},
+}
+
+// F1: whatever lies in the directory or in the store, the instance gets ready,
+// goes on, and is free of it once the file is gone.
+func TestBlockersInTheDirectory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts clusters")
+	}
+	for _, row := range blockers {
+		t.Run(row.name, func(t *testing.T) {
+			dir, dataDir := t.TempDir(), filepath.Join(t.TempDir(), "d")
+			blocker := filepath.Join(dir, "blocker.yaml")
+			writeFile(t, blocker, row.manifest)
+			writeFile(t, filepath.Join(dir, "web.yaml"), endpoints(1))
+			// In the directory at the first start.
+			p := launch(t, dataDir, "--unsafe-no-fsync", dir)
+			p.wait(t)
+			p.stop(t, syscall.SIGTERM)
+
+			// In the store, and its file is gone: the start takes it away.
+			if err := os.Remove(blocker); err != nil {
+				t.Fatal(err)
+			}
+			p = launch(t, dataDir, "--unsafe-no-fsync", dir)
+			p.wait(t)
+			stored := func() bool {
+				_, err := p.dynamic(t).Resource(schema.GroupVersionResource{Group: row.group, Version: "v1", Resource: row.resource}).Get(t.Context(), row.object, metav1.GetOptions{})
+				return err == nil
+			}
+			free := func() bool { return !stored() && isFree(t, p.client(t)) }
+			within(t, 30*time.Second, "objects can be written again", free)
+
+			// Saved into a running instance, and removed again.
+			writeFile(t, blocker, row.manifest)
+			within(t, 30*time.Second, "it is applied", stored)
+			if err := os.Remove(blocker); err != nil {
+				t.Fatal(err)
+			}
+			within(t, 30*time.Second, "objects can be written again", free)
+
+			// Saved, and left behind by a kill: kubectl takes it away.
+			writeFile(t, blocker, row.manifest)
+			within(t, 30*time.Second, "it is applied", stored)
+			p.stop(t, syscall.SIGKILL)
+			p = launch(t, dataDir, "--unsafe-no-fsync")
+			p.wait(t)
+			removeBlockers(t, p)
+			within(t, 30*time.Second, "objects can be written again", free)
+			p.stop(t, syscall.SIGTERM)
+		})
+	}
+}
+
+// isFree says whether a user can write the objects that the blockers are about.
+func isFree(t *testing.T, client kubernetes.Interface) bool {
+	t.Helper()
+	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, options)
+	if err != nil {
+		return false
+	}
+	_, err = client.CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}, options)
+	return err == nil
+}
+
+func removeBlockers(t *testing.T, p *process) {
+	t.Helper()
+	objects := p.dynamic(t)
+	for _, id := range []struct{ group, resource, namespace, name string }{
+		{"admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "gone-validating"},
+		{"admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "gone-mutating"},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings", "", "never"},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicies", "", "never"},
+		{"", "resourcequotas", "default", "nothing"},
+		{"apiregistration.k8s.io", "apiservices", "", "v1.foo.example.com"},
+	} {
+		err := objects.Resource(schema.GroupVersionResource{Group: id.group, Version: "v1", Resource: id.resource}).
+			Namespace(id.namespace).Delete(t.Context(), id.name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+var (
+	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMapsResource = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	crdsResource       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	serversResource    = schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v1beta3", Resource: "servers"}
+)
+
+// F1, F6: our own objects, changed so that they cannot be written or do not go
+// away, and an object that nobody can read: the next start gets ready, names
+// what is held by whom, and all is well once that has gone.
+func TestOwnObjectsHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts clusters")
+	}
+	dataDir := filepath.Join(t.TempDir(), "d")
+	p := launch(t, dataDir, "--unsafe-no-fsync")
+	p.wait(t)
+	objects := p.dynamic(t)
+	patch := func(resource schema.GroupVersionResource, namespace, name, body string) {
+		t.Helper()
+		if _, err := objects.Resource(resource).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(resource schema.GroupVersionResource, namespace, name string) {
+		t.Helper()
+		if err := objects.Resource(resource).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds := func(resource schema.GroupVersionResource, namespace, name string, path ...string) string {
+		object, err := objects.Resource(resource).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return "nothing: " + err.Error()
+		}
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, path...)
+		text, _ := json.Marshal(value)
+		return string(text)
+	}
+
+	// An immutable ConfigMap with other roots: the true ones come back at once (C1).
+	const roots = "linkerd-identity-trust-roots"
+	truth := holds(configMapsResource, "linkerd", roots, "data")
+	patch(configMapsResource, "linkerd", roots, `{"immutable": true, "data": {"ca-bundle.crt": "another"}}`)
+	within(t, 5*time.Second, "the trust roots are the true ones", func() bool {
+		return holds(configMapsResource, "linkerd", roots, "data") == truth && holds(configMapsResource, "linkerd", roots, "immutable") == "null"
+	})
+
+	const finalizer = `{"metadata": {"finalizers": ["example.com/hold"]}}`
+	if _, err := objects.Resource(serversResource).Namespace("default").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "policy.linkerd.io/v1beta3", "kind": "Server",
+		"metadata": map[string]any{"name": "held", "finalizers": []any{"example.com/hold"}},
+		"spec":     map[string]any{"podSelector": map[string]any{}, "port": int64(80)},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	patch(configMapsResource, "linkerd", "linkerd-config", finalizer)
+	remove(namespacesResource, "", "linkerd")
+	remove(crdsResource, "", "servers.policy.linkerd.io")
+	p.corrupt(t, "/registry/pods/default/bad")
+	p.stop(t, syscall.SIGTERM)
+
+	p = launch(t, dataDir, "--unsafe-no-fsync")
+	p.wait(t)
+	objects = p.dynamic(t)
+	says := func(want string) {
+		t.Helper()
+		within(t, 30*time.Second, want+" is said", func() bool { return strings.Contains(p.said(), want) })
+	}
+	// One Pod that nobody can read keeps all of them, and so the namespace.
+	says("being deleted, and comes back with all its objects when that is done")
+	says("servers.policy.linkerd.io")
+	says("corrupt object")
+
+	// What holds them is taken away.
+	if err := p.client(t).CoreV1().Pods("default").Delete(t.Context(), "bad", metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	says("example.com/hold")
+	patch(serversResource, "default", "held", `{"metadata": {"finalizers": []}}`)
+	patch(configMapsResource, "linkerd", "linkerd-config", `{"metadata": {"finalizers": []}}`)
+	within(t, 60*time.Second, "the namespace and its objects are back", func() bool {
+		return holds(namespacesResource, "", "linkerd", "metadata", "deletionTimestamp") == "null" &&
+			holds(configMapsResource, "linkerd", roots, "data") == truth
+	})
+	within(t, 30*time.Second, "the definition is back", func() bool {
+		_, err := objects.Resource(serversResource).List(t.Context(), metav1.ListOptions{})
+		return err == nil && holds(crdsResource, "", "servers.policy.linkerd.io", "metadata", "deletionTimestamp") == "null"
+	})
+
+	// F6: deleted in a running instance, everything comes back by itself.
+	remove(namespacesResource, "", "linkerd")
+	remove(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", "linkerd-policy-validator-webhook-config")
+	within(t, 30*time.Second, "all is there again", func() bool {
+		return holds(namespacesResource, "", "linkerd", "metadata", "deletionTimestamp") == "null" &&
+			holds(configMapsResource, "linkerd", roots, "data") == truth &&
+			holds(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", "linkerd-policy-validator-webhook-config", "metadata", "name") != ""
+	})
+	p.stop(t, syscall.SIGTERM)
+}
+
+// F1: a conversion webhook that nobody answers, on a definition of ours.
+func TestDeadConversionWebhook(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts clusters")
+	}
+	dataDir := filepath.Join(t.TempDir(), "d")
+	p := launch(t, dataDir, "--unsafe-no-fsync")
+	p.wait(t)
+	objects := p.dynamic(t)
+	definition, err := objects.Resource(crdsResource).Get(t.Context(), "servers.policy.linkerd.io", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range versions {
+		version := v.(map[string]any)
+		version["storage"] = version["name"] == "v1beta1"
+	}
+	update := func(edit func(spec map[string]any)) {
+		t.Helper()
+		stored, err := objects.Resource(crdsResource).Get(t.Context(), "servers.policy.linkerd.io", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(stored.Object["spec"].(map[string]any))
+		if _, err := objects.Resource(crdsResource).Update(t.Context(), stored, metav1.UpdateOptions{FieldManager: "a user"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(func(spec map[string]any) { spec["versions"] = versions })
+	server := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "policy.linkerd.io/v1beta3", "kind": "Server", "metadata": map[string]any{"name": "old"},
+		"spec": map[string]any{"podSelector": map[string]any{}, "port": int64(80)},
+	}}
+	within(t, 20*time.Second, "an object is stored in the old version", func() bool {
+		_, err := objects.Resource(serversResource).Namespace("default").Create(t.Context(), server, metav1.CreateOptions{})
+		return err == nil || apierrors.IsAlreadyExists(err)
+	})
+	update(func(spec map[string]any) {
+		spec["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+			"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": "https://127.0.0.1:1/convert"},
+		}}
+	})
+	p.stop(t, syscall.SIGTERM)
+
+	p = launch(t, dataDir, "--unsafe-no-fsync")
+	p.wait(t)
+	objects = p.dynamic(t)
+	within(t, 30*time.Second, "the definition is named", func() bool { return strings.Contains(p.said(), "servers.policy.linkerd.io") })
+	update(func(spec map[string]any) { spec["conversion"] = map[string]any{"strategy": "None"} })
+	within(t, 30*time.Second, "the objects can be read", func() bool {
+		list, err := objects.Resource(serversResource).List(t.Context(), metav1.ListOptions{})
+		return err == nil && len(list.Items) == 1
+	})
+	p.stop(t, syscall.SIGTERM)
+}
+
+func within(t testing.TB, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(limit * slowness())
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within %v: %s", limit*slowness(), what)
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *process) dynamic(t testing.TB) dynamic.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(p.dataDir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// corrupt stores something behind the API server's back that it cannot read.
+func (p *process) corrupt(t testing.TB, key string) {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + filepath.Join(p.dataDir, "etcd.sock")}, DialTimeout: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := client.Put(ctx, key, "no object"); err != nil {
+		t.Fatal(err)
+	}
+}
