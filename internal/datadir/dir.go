@@ -65,7 +65,7 @@ func Open(ctx context.Context, path string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(path); err != nil {
 		if err := makeBelow(path); err != nil {
 			return nil, fmt.Errorf("creating the data directory: %w; --data-dir or XDG_STATE_HOME name another place", err)
 		}
