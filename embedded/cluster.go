@@ -60,6 +60,7 @@ type Cluster struct {
 // New takes the data directory, binds all addresses and puts the parts
 // together. Nothing runs until Run is called; Close undoes it.
 func New(ctx context.Context, config Config) (*Cluster, error) {
+	config.ControlPlane = config.ControlPlane.complete()
 	c := &Cluster{config: &config, log: config.Log, out: config.Out, registry: prometheus.NewRegistry()}
 	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())

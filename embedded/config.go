@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -69,6 +70,12 @@ func DefaultControlPlane() ControlPlaneConfig {
 		PatchTimeoutMs:        uint32(policystatus.DefaultPatchTimeout.Milliseconds()),
 		PolicyDeployment:      policystatus.DefaultDeploymentName,
 	}
+}
+
+// complete is c with what follows from its other values.
+func (c ControlPlaneConfig) complete() ControlPlaneConfig {
+	c.TrustDomain = cmp.Or(c.TrustDomain, c.ClusterDomain)
+	return c
 }
 
 // policyNetworks are the networks of the cluster for the policy controller. The
@@ -176,6 +183,7 @@ func DefaultConfig() Config {
 		ControlPlane: DefaultControlPlane(),
 		Identity:     DefaultIdentity(),
 		ServiceCIDR:  DefaultServiceCIDR,
+		PodCIDRs:     []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/64")},
 		GatewayAPI:   true,
 	}
 }

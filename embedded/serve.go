@@ -34,6 +34,7 @@ type Replica struct {
 
 // NewReplica binds the addresses. Nothing runs until Run is called; Close undoes it.
 func NewReplica(config ServeConfig) (*Replica, error) {
+	config.ControlPlane = config.ControlPlane.complete()
 	kube, err := protobufClient(config.Client)
 	if err != nil {
 		return nil, fmt.Errorf("client of the API server: %w", err)

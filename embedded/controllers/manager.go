@@ -113,8 +113,7 @@ func (m *Manager) Run(ctx context.Context, ready func()) error {
 	if err := m.notice(t); err != nil {
 		return fmt.Errorf("controllers: %w", err)
 	}
-	t.factory.StartWithContext(ctx)
-	close(t.started)
+	t.start(ctx)
 	group.Go("first lists", func() error {
 		t.factory.WaitForCacheSyncWithContext(ctx)
 		if ctx.Err() == nil {
@@ -123,8 +122,7 @@ func (m *Manager) Run(ctx context.Context, ready func()) error {
 		return nil
 	})
 	err = group.Wait()
-	t.factory.Shutdown()
-	t.metaKinds.Shutdown()
+	t.shutdown()
 	return err
 }
 
@@ -190,11 +188,15 @@ func (m *Manager) await(_ context.Context, t *tools, c constructor) (func(contex
 		if err := informer.Informer().RemoveEventHandler(handle); err != nil {
 			return err
 		}
-		run, err := m.begin(ctx, t, c)
+		ctx, stop := context.WithCancel(ctx)
+		own := t.apart()
+		defer own.shutdown()
+		defer stop()
+		run, err := m.begin(ctx, own, c)
 		if err != nil {
 			return err
 		}
-		t.factory.StartWithContext(ctx) // the informers that only this controller uses
+		own.start(ctx)
 		return run(ctx)
 	}, nil
 }

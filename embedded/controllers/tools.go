@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,7 +38,7 @@ func newTools(config *rest.Config) (*tools, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tools{started: make(chan struct{}), config: rest.CopyConfig(config)}
+	t := &tools{config: rest.CopyConfig(config)}
 	if t.metadata, err = metadata.NewForConfigAndClient(config, http); err != nil {
 		return nil, err
 	}
@@ -47,11 +48,32 @@ func newTools(config *rest.Config) (*tools, error) {
 		return nil, err
 	}
 	t.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(t.client.Discovery()))
+	return t.apart(), nil
+}
+
+// apart is t with informers of its own, none of which runs yet. The handlers
+// that a constructor adds use what it sets only afterwards, so a controller
+// that is made late must not share informers that run already.
+func (t *tools) apart() *tools {
 	// No periodic resync: nothing here loses events.
 	const resync = 0
-	t.factory = informers.NewSharedInformerFactoryWithOptions(t.client, resync, informers.WithTransform(trim))
-	t.metaKinds = metadatainformer.NewSharedInformerFactoryWithOptions(t.metadata, resync, metadatainformer.WithTransform(trim))
-	return t, nil
+	own := *t
+	own.started = make(chan struct{})
+	own.factory = informers.NewSharedInformerFactoryWithOptions(t.client, resync, informers.WithTransform(trim))
+	own.metaKinds = metadatainformer.NewSharedInformerFactoryWithOptions(t.metadata, resync, metadatainformer.WithTransform(trim))
+	return &own
+}
+
+// start starts the informers. They run until ctx ends.
+func (t *tools) start(ctx context.Context) {
+	t.factory.StartWithContext(ctx)
+	close(t.started)
+}
+
+// shutdown waits for the informers after the context of start has ended.
+func (t *tools) shutdown() {
+	t.factory.Shutdown()
+	t.metaKinds.Shutdown()
 }
 
 // scales reads and writes the scale of whatever has one.
