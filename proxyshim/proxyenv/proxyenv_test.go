@@ -175,6 +175,7 @@ func TestManifestRunsNoCommands(t *testing.T) {
 	touch := "touch " + witness
 	pod := web()
 	env := &pod.Spec.InitContainers[0].Env
+	//lint:ignore S1011 one name a line
 	for _, hostile := range []corev1.EnvVar{
 		{Name: "LINKERD2_PROXY_A;" + touch + ";B", Value: "x"},
 		{Name: "LINKERD2_PROXY_A=$(" + touch + ")", Value: "x"},

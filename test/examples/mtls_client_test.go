@@ -46,7 +46,7 @@ func TestMTLSClient(t *testing.T) {
 	build(t, "mtls-client")
 	dir := copyExample(t, "mtls-client")
 	u := newUser(t, dir)
-	args := []string{"up", "mesh", "--ephemeral", "--random-ports", "--", "./run.sh"}
+	args := []string{"up", "mesh", "--ephemeral", "--random-ports", "--require-client-certificates", "--", "./run.sh"}
 	want := promised(t, dir, program+" "+strings.Join(args, " "))
 	if diff := cmp.Diff(want, u.run(program, args...)); diff != "" {
 		t.Errorf("output (-README +printed):\n%s", diff)
