@@ -21,7 +21,7 @@ func TestGroup(t *testing.T) {
 	}{
 		{name: "error", f: func() error { return boom }, want: "boom"},
 		{name: "panic", f: func() error { panic("ouch") }, want: "reader of pods: panic: ouch", panicked: true},
-	//lint:ignore SA5000 the panic is what the test is about
+		//lint:ignore SA5000 the panic is what the test is about
 		{name: "nil map", f: func() error { var m map[string]int; m["a"] = 1; return nil }, want: "reader of pods: panic: assignment to entry in nil map", panicked: true},
 		{name: "goexit", f: func() error { runtime.Goexit(); return nil }, want: "reader of pods: panic: its goroutine was ended", panicked: true},
 	} {

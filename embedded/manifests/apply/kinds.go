@@ -19,13 +19,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
-// kind is how the API server serves a kind.
-type kind struct {
-	gvr        schema.GroupVersionResource
-	namespaced bool
-	status     bool // it has a status subresource
-}
-
 // kinds knows the API server's kinds by group and version. A kind that is not
 // known is asked for again each time, as a CRD may have brought it; one small
 // request per group and version, where a REST mapper would read them all.
