@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
@@ -27,7 +28,7 @@ type ControlPlaneConfig struct {
 	Addresses             Addresses
 	ControlPlaneNamespace string
 	ClusterDomain         string
-	// TrustDomain is the domain of TLS identities.
+	// TrustDomain is the domain of TLS identities; "" is ClusterDomain.
 	TrustDomain           string
 	DefaultOpaquePorts    string
 	ClusterNetworks       string
@@ -183,7 +184,15 @@ func DefaultConfig() Config {
 		ControlPlane: DefaultControlPlane(),
 		Identity:     DefaultIdentity(),
 		ServiceCIDR:  DefaultServiceCIDR,
-		PodCIDRs:     []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/64")},
+		PodCIDRs:     defaultPodCIDRs(),
 		GatewayAPI:   true,
 	}
+}
+
+func defaultPodCIDRs() []netip.Prefix {
+	var ranges []netip.Prefix
+	for text := range strings.SplitSeq(DefaultPodCIDR, ",") {
+		ranges = append(ranges, netip.MustParsePrefix(text))
+	}
+	return ranges
 }

@@ -64,13 +64,16 @@ const shortText = 120
 
 // Short is Text with the end cut off where it is long: enough to recognise a
 // value in a message, however much somebody has written.
-func Short(s string) string {
-	if len(s) > shortText {
-		end := shortText
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s = s[:end] + "…"
+func Short(s string) string { return Text(Cut(s, shortText)) }
+
+// Cut is the first bytes of s, at most limit and no part of a character, and a
+// sign where there is more.
+func Cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
 	}
-	return Text(s)
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
 }

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 // Problem is one thing that is wrong. It is immutable.
@@ -123,7 +125,7 @@ func normal(p Problem, source string) Problem {
 		&p.Object.Cluster, &p.Object.Group, &p.Object.Version, &p.Object.Kind, &p.Object.Namespace, &p.Object.Name,
 		&p.Field, &p.Where, &p.Message, &p.Instead,
 	} {
-		*text = printable(*text)
+		*text = shown(*text)
 	}
 	if p.Severity == "" {
 		p.Severity = Warning
@@ -132,16 +134,9 @@ func normal(p Problem, source string) Problem {
 	return p
 }
 
-// printable returns text without what a terminal would act upon, and without
-// what is no UTF-8, cut to maxText.
-func printable(text string) string {
-	if len(text) > maxText {
-		end := maxText
-		for end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		text = text[:end] + "…"
-	}
+// shown returns text without what a terminal would act upon, and without what
+// is no UTF-8, cut to maxText.
+func shown(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
@@ -150,5 +145,5 @@ func printable(text string) string {
 			return utf8.RuneError
 		}
 		return r
-	}, text)
+	}, printable.Cut(text, maxText))
 }

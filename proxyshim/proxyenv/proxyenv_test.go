@@ -175,8 +175,7 @@ func TestManifestRunsNoCommands(t *testing.T) {
 	touch := "touch " + witness
 	pod := web()
 	env := &pod.Spec.InitContainers[0].Env
-	//lint:ignore S1011 one name a line
-	for _, hostile := range []corev1.EnvVar{
+	*env = append(*env, []corev1.EnvVar{
 		{Name: "LINKERD2_PROXY_A;" + touch + ";B", Value: "x"},
 		{Name: "LINKERD2_PROXY_A=$(" + touch + ")", Value: "x"},
 		{Name: "LINKERD2_PROXY_A`" + touch + "`", Value: "x"},
@@ -186,9 +185,7 @@ func TestManifestRunsNoCommands(t *testing.T) {
 		{Name: "LINKERD2_PROXY_A-B", Value: "x"},
 		{Name: "LINKERD2_PROXY_NUL", Value: "'\x00;" + touch},
 		{Name: "LINKERD2_PROXY_TITLE", Value: "\x1b]0;title\a"},
-	} {
-		*env = append(*env, hostile)
-	}
+	}...)
 	kept := map[string]string{
 		"QUOTE": "';" + touch + ";'", "DOLLAR": "$$(" + touch + ")", "TICKS": "`" + touch + "`", "LINES": "a\n" + touch + "\n b\t'",
 		"BACKSLASH": `\';` + touch, "DOCKER": "x' ; " + touch + " #",

@@ -14,7 +14,7 @@ func TestHello(t *testing.T) {
 	t.Parallel()
 	dir := copyExample(t, "hello")
 	u := newUser(t, filepath.Dir(dir))
-	up := u.start(program, "up", "hello", "--ephemeral", "--random-ports")
+	up := u.start(program, "up", "hello", "--ephemeral", "--random-ports", "--prune-empty")
 	kubeconfig := up.await(`^kubeconfig +(.*)$`)[1]
 	up.await(`^ready in `)
 	u.env = append(u.env, "LINKERD_LITE_DATA_DIR="+filepath.Dir(kubeconfig))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,9 +68,6 @@ func (o *controlPlaneFlags) complete() error {
 	if o.EnableIPv6 && !o.EnableEndpointSlices {
 		return errors.New("--enable-ipv6 and --enable-endpoint-slices=false exclude each other") // D148
 	}
-	if o.TrustDomain == "" {
-		o.TrustDomain = o.ClusterDomain
-	}
 	for name, address := range o.addresses {
 		o.Addresses.ByName[name] = *address
 	}
@@ -85,7 +83,7 @@ func (o *controlPlaneFlags) complete() error {
 		oneOf("outbound-transport-mode", o.OutboundTransportMode, embedded.TransportHeader, embedded.TransportTransparent),
 		oneOf("default-policy", o.DefaultPolicy, linkerd.InboundPolicies()...),
 		domain("cluster-domain", o.ClusterDomain),
-		domain("identity-trust-domain", o.TrustDomain),
+		domain("identity-trust-domain", cmp.Or(o.TrustDomain, o.ClusterDomain)),
 		namespace("controller-namespace", o.ControlPlaneNamespace),
 		namespace("global-egress-network-namespace", o.EgressNamespace),
 		jsonObject("meshed-http2-client-params", o.MeshedHTTP2Params),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded"
 	"github.com/linkerd-lite/linkerd-lite/internal/child"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/sandbox"
 )
@@ -43,8 +44,8 @@ before. What it leaves in the background ends with it. For instance:
 			return runSandbox(cmd, args, "--service-cidr="+serviceCIDR, "--pod-cidr="+podCIDR)
 		},
 	}
-	cmd.Flags().StringVar(&serviceCIDR, "service-cidr", "10.96.0.0/12,fd00:10:96::/112", "ranges of cluster IPs, as given to up")
-	cmd.Flags().StringVar(&podCIDR, "pod-cidr", "10.244.0.0/16,fd00:10:244::/64", "ranges of pod IPs, as given to up")
+	cmd.Flags().StringVar(&serviceCIDR, "service-cidr", embedded.DefaultServiceCIDR, "ranges of cluster IPs, as given to up")
+	cmd.Flags().StringVar(&podCIDR, "pod-cidr", embedded.DefaultPodCIDR, "ranges of pod IPs, as given to up")
 	cmd.Flags().BoolVar(&inside, "inside", false, "set up the namespace that this process is in")
 	// The flag is the program's message to itself.
 	if err := cmd.Flags().MarkHidden("inside"); err != nil {
