@@ -27,6 +27,7 @@ type Cluster struct {
 	Kinds   *Kinds
 	owners  map[schema.GroupKind]string
 	workers int
+	now     func() time.Time
 	log     *slog.Logger
 	// dryRun sends everything, and changes nothing.
 	dryRun bool
@@ -63,7 +64,7 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	return &Cluster{
 		client: client, Kinds: newKinds(discover, cfg.Now),
-		owners: cfg.StatusOwners, workers: cfg.Workers, log: cfg.Log,
+		owners: cfg.StatusOwners, workers: cfg.Workers, now: cfg.Now, log: cfg.Log,
 	}, nil
 }
 

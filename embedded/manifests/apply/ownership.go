@@ -27,7 +27,7 @@ type jsonOperation struct {
 // by a default, makes that fail: the object could never be applied in a newer version. Its
 // fields have the same names in all versions then, so their owners get the new one.
 func (c *Cluster) applyPatch(ctx context.Context, step plan.Step, body map[string]any, sub ...string) (*metav1.PartialObjectMetadata, error) {
-	meta, err := c.patch(ctx, step, body, sub...)
+	meta, err := c.settledPatch(ctx, step, body, sub...)
 	if err == nil || !unreadableInOwnersVersion(err) {
 		return meta, err
 	}
