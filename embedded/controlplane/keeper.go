@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -50,7 +49,8 @@ type KeeperConfig struct {
 //     described anew and put into the queue.
 //  2. A watch puts each of them into the queue that somebody changes or deletes.
 //  3. A worker applies one object. One that is as it should be is not changed by
-//     that. One that cannot become so in place, as it is immutable or has another
+//     that. A version that differs from our own last write in its status alone is
+//     none of the keeper's business. One that cannot become so in place, as it is immutable or has another
 //     type, is deleted and made anew.
 //  4. Without the namespace, or while it is being deleted, its objects are left
 //     alone; when it is there they all are put into the queue.
@@ -63,8 +63,8 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	objects map[ref]object
-	// versions are those of the objects after our own last write.
-	versions map[ref]string
+	// kept are the marks of the objects after our own last write, seen those that the watch told last.
+	kept, seen map[ref]string
 	// namespace is the UID of the namespace while objects can be made in it.
 	namespace string
 	// untried are the objects that the start waits for; tried is closed when there are none.
@@ -89,8 +89,9 @@ func newKeeper(config KeeperConfig, client dynamic.Interface) *Keeper {
 		config: config, client: client, replaced: make(chan struct{}, 1),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[ref](20*time.Millisecond, 10*time.Second)),
-		versions: map[ref]string{},
-		tried:    make(chan struct{}),
+		kept:  map[ref]string{},
+		seen:  map[ref]string{},
+		tried: make(chan struct{}),
 	}
 }
 
@@ -150,6 +151,7 @@ func (k *Keeper) describe() error {
 		return err
 	}
 	k.mu.Lock()
+	clear(k.kept)
 	k.objects = make(map[ref]object, len(objects))
 	first := k.untried == nil
 	if first {
@@ -168,16 +170,22 @@ func (k *Keeper) describe() error {
 	return nil
 }
 
-// changed is told of each version of an object that there is or was.
-func (k *Keeper) changed(r ref, version string) {
+// changed is told the mark of each version of an object; it is empty for one that is gone.
+func (k *Keeper) changed(r ref, mark string) {
 	k.mu.Lock()
 	_, mine := k.objects[r]
-	own := version != "" && k.versions[r] == version
+	if mine {
+		k.seen[r] = mark
+	}
+	own := k.isKept(r)
 	k.mu.Unlock()
 	if mine && !own {
 		k.queue.AddAfter(r, changeDelay)
 	}
 }
+
+// isKept reports that the watch has told nothing new of an object since our own last write. The caller holds mu.
+func (k *Keeper) isKept(r ref) bool { return k.kept[r] != "" && k.kept[r] == k.seen[r] }
 
 // next keeps one queued object, and returns false when the queue is shut down.
 func (k *Keeper) next(ctx context.Context) bool {
@@ -189,8 +197,13 @@ func (k *Keeper) next(ctx context.Context) bool {
 	k.mu.Lock()
 	o, mine := k.objects[r]
 	there := k.namespace != "" || !o.namespaced
+	// The watch tells of a write of ours before the server's answer to it is there.
+	own := k.isKept(r)
+	if !own {
+		delete(k.kept, r)
+	}
 	k.mu.Unlock()
-	if !mine || !there || ctx.Err() != nil {
+	if !mine || !there || own || ctx.Err() != nil {
 		return true
 	}
 	err := k.keep(ctx, o)
@@ -256,7 +269,7 @@ func (k *Keeper) keep(ctx context.Context, o object) error {
 		return fmt.Errorf("cannot be written: %w", err)
 	}
 	k.mu.Lock()
-	k.versions[o.ref()] = stored.GetResourceVersion()
+	k.kept[o.ref()] = mark(stored)
 	k.mu.Unlock()
 	if o.GetKind() != namespaceKind {
 		return nil
@@ -274,12 +287,16 @@ func (k *Keeper) setNamespace(uid string) {
 	k.mu.Lock()
 	fresh := uid != "" && uid != k.namespace
 	k.namespace = uid
-	refs := slices.Collect(maps.Keys(k.objects))
-	k.mu.Unlock()
-	for _, r := range refs {
+	var lacking []ref
+	for r := range k.objects {
 		if fresh && r.namespace != "" {
-			k.queue.Add(r)
+			delete(k.kept, r)
+			lacking = append(lacking, r)
 		}
+	}
+	k.mu.Unlock()
+	for _, r := range lacking {
+		k.queue.Add(r)
 	}
 }
 

@@ -140,8 +140,9 @@ func TestKeeperWrites(t *testing.T) {
 			t.Errorf("changed by others: %d written, last %q", n, k.order[len(k.order)-1])
 		}
 		k.Keeper.mu.Lock()
-		own := k.versions[configMap]
+		own := k.kept[configMap]
 		k.Keeper.mu.Unlock()
+		k.changed(configMap, "overtaken by our own")
 		k.changed(configMap, own)
 		k.changed(ref{configMap.resource, "linkerd", "a user's"}, "1")
 		if n := k.after(time.Hour); n != 0 {
@@ -289,5 +290,36 @@ func TestOwned(t *testing.T) {
 		if got := owned(schema.GroupKind{Group: row.group, Kind: row.kind}, row.namespace, row.name); got != row.want {
 			t.Errorf("%s %s/%s: %v", row.kind, row.namespace, row.name, got)
 		}
+	}
+}
+
+// Versions that differ in their status alone have one mark where the API server counts the others.
+func TestMark(t *testing.T) {
+	base := metav1.ObjectMeta{UID: "1", ResourceVersion: "10", Generation: 2, Labels: map[string]string{"a": "b"}}
+	change := func(f func(*metav1.ObjectMeta)) *metav1.ObjectMeta {
+		changed := base.DeepCopy()
+		changed.ResourceVersion = "11"
+		f(changed)
+		return changed
+	}
+	deleted := metav1.Unix(1, 0)
+	for _, row := range []struct {
+		name  string
+		other *metav1.ObjectMeta
+		same  bool
+	}{
+		{"status", change(func(*metav1.ObjectMeta) {}), true},
+		{"spec", change(func(m *metav1.ObjectMeta) { m.Generation++ }), false},
+		{"label", change(func(m *metav1.ObjectMeta) { m.Labels["a"] = "c" }), false},
+		{"annotation", change(func(m *metav1.ObjectMeta) { m.Annotations = map[string]string{"a": ""} }), false},
+		{"made anew", change(func(m *metav1.ObjectMeta) { m.UID = "2" }), false},
+		{"being deleted", change(func(m *metav1.ObjectMeta) { m.DeletionTimestamp = &deleted }), false},
+	} {
+		if got := mark(&base) == mark(row.other); got != row.same {
+			t.Errorf("%s: the same mark is %v", row.name, got)
+		}
+	}
+	if uncounted := (metav1.ObjectMeta{ResourceVersion: "10"}); mark(&uncounted) == mark(&metav1.ObjectMeta{ResourceVersion: "11"}) {
+		t.Error("without a generation, two versions have the same mark")
 	}
 }

@@ -48,7 +48,7 @@ func (k *Keeper) watch(ctx context.Context, group *lifecycle.Group) error {
 		informer := metadatainformer.NewFilteredMetadataInformer(client, gvr, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
 			options.LabelSelector = linkerd.ControlPlaneNSLabel + "=" + config.Namespace
 		}).Informer()
-		if err := informer.SetTransform(nameAndVersion); err != nil {
+		if err := informer.SetTransform(withoutOwners); err != nil {
 			return fmt.Errorf("watch kind %s: %w", kind, err)
 		}
 		told := func(object any, gone bool) {
@@ -56,11 +56,11 @@ func (k *Keeper) watch(ctx context.Context, group *lifecycle.Group) error {
 				object = last.Obj
 			}
 			if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
-				version := meta.ResourceVersion
+				seen := mark(meta)
 				if gone {
-					version = ""
+					seen = ""
 				}
-				k.changed(ref{gvr, meta.Namespace, meta.Name}, version)
+				k.changed(ref{gvr, meta.Namespace, meta.Name}, seen)
 			}
 		}
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -78,15 +78,21 @@ func (k *Keeper) watch(ctx context.Context, group *lifecycle.Group) error {
 	return nil
 }
 
-// nameAndVersion drops everything else.
-func nameAndVersion(object any) (any, error) {
-	meta, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return object, nil
+// mark tells the versions of an object apart. Those that differ in their status alone have the same mark, if the API
+// server counts the others of the kind.
+func mark(o metav1.Object) string {
+	if o.GetGeneration() == 0 {
+		return o.GetResourceVersion()
 	}
-	return &metav1.PartialObjectMetadata{TypeMeta: meta.TypeMeta, ObjectMeta: metav1.ObjectMeta{
-		Name: meta.Name, Namespace: meta.Namespace, ResourceVersion: meta.ResourceVersion, UID: meta.UID,
-	}}, nil
+	return fmt.Sprint(o.GetUID(), o.GetGeneration(), o.GetLabels(), o.GetAnnotations(), o.GetOwnerReferences(), o.GetFinalizers(), o.GetDeletionTimestamp())
+}
+
+// withoutOwners drops the owners of fields, which are most of the metadata and no part of a mark.
+func withoutOwners(object any) (any, error) {
+	if meta, ok := object.(*metav1.PartialObjectMetadata); ok {
+		meta.ManagedFields = nil
+	}
+	return object, nil
 }
 
 // heldError says what keeps the namespace from its end.
