@@ -28,7 +28,7 @@ func newBenchCluster(b *testing.B, count int) *benchCluster {
 	}
 	c := &benchCluster{loadCluster: &loadCluster{shape: loadShape{Services: 1, Endpoints: count, Nodes: 50, Zones: 3}, state: st}, graph: view.NewGraph(st)}
 	c.fill()
-	config := DefaultConfig()
+	config := defaultConfig()
 	config.State, config.Graph = st, c.graph
 	if c.server, err = New(config); err != nil {
 		b.Fatal(err)

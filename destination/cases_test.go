@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/test/recorded"
 	"github.com/linkerd-lite/linkerd-lite/test/streams"
@@ -20,15 +21,15 @@ func TestCases(t *testing.T) {
 
 // caseConfig returns the set of flags of that name.
 func caseConfig(t *testing.T, name string) Config {
-	config := DefaultConfig()
+	config := defaultConfig()
 	switch name {
 	case "", "default":
 	case "ipv6":
 		config.EnableIPv6 = true
 	case "plain":
-		config.OutboundTransportMode = TransportTransparent
+		config.OutboundTransportMode = linkerd.TransportTransparent
 		config.EnableH2Upgrade = false
-		config.DefaultOpaquePorts = ""
+		config.DefaultOpaquePorts = linkerd.PortList{}
 		config.MeshedHTTP2ClientParams = ""
 		config.ExtEndpointZoneWeights = true
 	case "endpoints":

@@ -32,13 +32,15 @@ type cluster struct {
 
 // testConfig is what docs/rules assumes unless they say otherwise.
 func testConfig() Config {
-	config := DefaultConfig()
-	config.DefaultOpaquePorts = "25,443,587,3306,5432,11211"
-	config.OutboundTransportMode = TransportTransparent
+	config := defaultConfig()
+	config.DefaultOpaquePorts = linkerd.MustParsePortList("25,443,587,3306,5432,11211")
+	config.OutboundTransportMode = linkerd.TransportTransparent
 	config.MeshedHTTP2ClientParams = ""
 	config.EnableIPv6 = true
 	return config
 }
+
+func defaultConfig() Config { return Config{Settings: linkerd.DefaultSettings()} }
 
 func newCluster(t testing.TB, config Config) *cluster {
 	t.Helper()

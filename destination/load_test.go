@@ -119,7 +119,7 @@ func startLoadServer(shape loadShape) (*loadServer, error) {
 		return nil, err
 	}
 	serving := grpcserver.New(grpcserver.Config{Metrics: grpcMetrics})
-	config := DefaultConfig()
+	config := defaultConfig()
 	config.State, config.Graph, config.Registerer, config.Stopping = st, l.graph, registry, serving.Done()
 	if l.server, err = New(config); err != nil {
 		return nil, err

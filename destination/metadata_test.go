@@ -89,7 +89,7 @@ func proxyEnv(name, value string) func(*corev1.Pod) {
 	}
 }
 
-func header(c *Config)    { c.OutboundTransportMode = TransportHeader }
+func header(c *Config)    { c.OutboundTransportMode = linkerd.TransportHeader }
 func noUpgrade(c *Config) { c.EnableH2Upgrade = false }
 func params(c *Config)    { c.MeshedHTTP2ClientParams = linkerd.DefaultMeshedHTTP2Params }
 

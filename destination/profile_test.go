@@ -21,6 +21,7 @@ import (
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -42,10 +43,10 @@ func newProfileBench(t *testing.T, change ...func(*Config)) *profileBench {
 		t.Fatal(err)
 	}
 	b := &profileBench{t: t, st: st, g: view.NewGraph(st)}
-	config := DefaultConfig()
-	config.OutboundTransportMode = TransportTransparent
+	config := defaultConfig()
+	config.OutboundTransportMode = linkerd.TransportTransparent
 	config.MeshedHTTP2ClientParams = ""
-	config.DefaultOpaquePorts = "25,443,587,3306,5432,11211"
+	config.DefaultOpaquePorts = linkerd.MustParsePortList("25,443,587,3306,5432,11211")
 	config.State, config.Graph, config.Log = st, b.g, slog.New(slog.DiscardHandler)
 	for _, c := range change {
 		c(&config)

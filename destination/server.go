@@ -14,16 +14,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
-// Values of Config.OutboundTransportMode.
-const (
-	// TransportTransparent lets proxies speak to meshed endpoints on the endpoint's own port.
-	TransportTransparent = "transparent"
-	// TransportHeader makes proxies speak to meshed endpoints through their inbound port.
-	TransportHeader = "transport-header"
-)
-
-// Config is what a Server needs. The fields of the second half are the flags
-// of the original (D section 4.3); DefaultConfig has the chart's values.
+// Config is what a Server needs.
 type Config struct {
 	State *state.State
 	Graph *view.Graph
@@ -37,40 +28,7 @@ type Config struct {
 	// Registerer gets the metrics of D section 4.1; nil means no metrics.
 	Registerer prometheus.Registerer
 
-	ControllerNamespace string
-	TrustDomain         string
-	ClusterDomain       string
-	// DefaultOpaquePorts is a list of ports and ranges (D section 3.6).
-	DefaultOpaquePorts string
-	// OutboundTransportMode is one of the Transport constants; another value means TransportTransparent.
-	OutboundTransportMode string
-	EnableH2Upgrade       bool
-	// EnableEndpointSlices false reads Endpoints instead.
-	EnableEndpointSlices bool
-	// EnableIPv6 requires EnableEndpointSlices.
-	EnableIPv6 bool
-	// ExtEndpointZoneWeights makes endpoints of the client's zone ten times as heavy.
-	ExtEndpointZoneWeights bool
-	// StrictProfiles answers calls for the profile of a Service that is not
-	// there with an error, and for one without the port with an empty profile, as
-	// versions after 2.20 do (D section 2.5).
-	StrictProfiles bool
-	// MeshedHTTP2ClientParams is a JSON object in the shape of Http2ClientParams, or "".
-	MeshedHTTP2ClientParams string
-}
-
-// DefaultConfig returns the values that Linkerd's chart sets.
-func DefaultConfig() Config {
-	return Config{
-		ControllerNamespace:     linkerd.DefaultControlPlaneNamespace,
-		TrustDomain:             linkerd.DefaultClusterDomain,
-		ClusterDomain:           linkerd.DefaultClusterDomain,
-		DefaultOpaquePorts:      linkerd.DefaultOpaquePorts,
-		OutboundTransportMode:   TransportHeader,
-		EnableH2Upgrade:         true,
-		EnableEndpointSlices:    true,
-		MeshedHTTP2ClientParams: linkerd.DefaultMeshedHTTP2Params,
-	}
+	linkerd.Settings
 }
 
 // Server is the Destination service. Its streams need a gRPC server with the
@@ -145,18 +103,15 @@ type mesh struct {
 
 func newMesh(config Config, log *slog.Logger) (*mesh, error) {
 	m := &mesh{
-		controllerNamespace: config.ControllerNamespace,
+		controllerNamespace: config.ControlPlaneNamespace,
+		opaquePorts:         config.DefaultOpaquePorts.PortSet,
 		h2Upgrade:           config.EnableH2Upgrade,
 		zoneWeights:         config.ExtEndpointZoneWeights,
 	}
-	var err error
-	if m.opaquePorts, err = linkerd.ParsePortSet(config.DefaultOpaquePorts, nil); err != nil {
-		log.Warn("part of the default opaque ports is ignored", "ports", config.DefaultOpaquePorts, "error", err)
-	}
 	switch config.OutboundTransportMode {
-	case TransportHeader:
+	case linkerd.TransportHeader:
 		m.forceOpaqueTransport = true
-	case TransportTransparent, "":
+	case linkerd.TransportTransparent, "":
 	default:
 		log.Error("unknown outbound transport mode, transparent is used", "mode", config.OutboundTransportMode)
 	}

@@ -38,15 +38,9 @@ func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Ser
 	}
 	w.newInjector = func() *injector.Injector {
 		return injector.New(injector.Config{
-			Default:               o.Inject,
-			IPv6:                  o.ControlPlane.EnableIPv6,
-			ControlPlaneNamespace: o.ControlPlane.ControlPlaneNamespace,
-			ClusterDomain:         o.ControlPlane.ClusterDomain,
-			TrustDomain:           o.ControlPlane.TrustDomain,
-			ClusterNetworks:       o.ControlPlane.proxyNetworks(),
-			OpaquePorts:           o.ControlPlane.DefaultOpaquePorts,
-			InboundPolicy:         o.ControlPlane.DefaultPolicy,
-			TrustAnchors:          string(authority.Anchors().PEM),
+			Default:      o.Inject,
+			Settings:     o.ControlPlane.Settings,
+			TrustAnchors: string(authority.Anchors().PEM),
 		}, injector.NewLookup(kube))
 	}
 	var hooks []webhook.Hook

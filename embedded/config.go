@@ -16,33 +16,12 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
 
-// Values of ControlPlaneConfig.OutboundTransportMode.
-const (
-	TransportHeader      = "transport-header"
-	TransportTransparent = "transparent"
-)
-
 // ControlPlaneConfig is what the control plane itself can be told, whatever API
 // server it runs against.
 type ControlPlaneConfig struct {
-	Addresses             Addresses
-	ControlPlaneNamespace string
-	ClusterDomain         string
-	// TrustDomain is the domain of TLS identities; "" is ClusterDomain.
-	TrustDomain           string
-	DefaultOpaquePorts    string
-	ClusterNetworks       string
-	ProbeNetworks         string
-	DefaultPolicy         string
-	EgressNamespace       string
-	OutboundTransportMode string
-	EnableH2Upgrade       bool
-	EnableEndpointSlices  bool
-	EnableIPv6            bool
-	ZoneWeights           bool
-	AllowL5dHeaders       bool
-	MeshedHTTP2Params     string
-	StrictProfiles        bool
+	Addresses Addresses
+	// Settings are those of the mesh; a TrustDomain of "" is the ClusterDomain.
+	linkerd.Settings
 	// RequireClientCertificates refuses clients without one on the destination
 	// and policy ports.
 	RequireClientCertificates bool
@@ -55,21 +34,13 @@ type ControlPlaneConfig struct {
 // DefaultControlPlane has the values of Linkerd's chart, except for the trust
 // domain, which is the cluster domain unless another is given.
 func DefaultControlPlane() ControlPlaneConfig {
+	settings := linkerd.DefaultSettings()
+	settings.TrustDomain = ""
 	return ControlPlaneConfig{
-		Addresses:             DefaultAddresses(),
-		ControlPlaneNamespace: linkerd.DefaultControlPlaneNamespace,
-		ClusterDomain:         linkerd.DefaultClusterDomain,
-		DefaultOpaquePorts:    linkerd.DefaultOpaquePorts,
-		ClusterNetworks:       linkerd.DefaultClusterNetworks,
-		ProbeNetworks:         linkerd.DefaultProbeNetworks,
-		DefaultPolicy:         linkerd.DefaultInboundPolicy,
-		EgressNamespace:       linkerd.DefaultEgressNamespace,
-		OutboundTransportMode: TransportHeader,
-		EnableH2Upgrade:       true,
-		EnableEndpointSlices:  true,
-		MeshedHTTP2Params:     linkerd.DefaultMeshedHTTP2Params,
-		PatchTimeoutMs:        uint32(policystatus.DefaultPatchTimeout.Milliseconds()),
-		PolicyDeployment:      policystatus.DefaultDeploymentName,
+		Addresses:        DefaultAddresses(),
+		Settings:         settings,
+		PatchTimeoutMs:   uint32(policystatus.DefaultPatchTimeout.Milliseconds()),
+		PolicyDeployment: policystatus.DefaultDeploymentName,
 	}
 }
 
@@ -77,24 +48,6 @@ func DefaultControlPlane() ControlPlaneConfig {
 func (c ControlPlaneConfig) complete() ControlPlaneConfig {
 	c.TrustDomain = cmp.Or(c.TrustDomain, c.ClusterDomain)
 	return c
-}
-
-// policyNetworks are the networks of the cluster for the policy controller. The
-// default is that of its own flag, to which the chart adds an IPv6 range.
-func (c *ControlPlaneConfig) policyNetworks() string {
-	if c.EnableIPv6 {
-		return c.proxyNetworks()
-	}
-	return c.ClusterNetworks
-}
-
-// proxyNetworks are the networks of the cluster for proxies and tools: by
-// default the chart's.
-func (c *ControlPlaneConfig) proxyNetworks() string {
-	if c.ClusterNetworks == linkerd.DefaultClusterNetworks {
-		return linkerd.ChartClusterNetworks
-	}
-	return c.ClusterNetworks
 }
 
 // IdentityConfig is what the certificate authority can be told.

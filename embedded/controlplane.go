@@ -114,20 +114,28 @@ func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := c.destinationConfig()
-	config.Links = linked
-	config.Stopping = shim.Server(linkerd.DestinationPort).Done()
-	destinationServer, err := destination.New(config)
+	log := c.log.With("part", "controlplane")
+	destinationServer, err := destination.New(destination.Config{
+		State: c.state, Graph: c.graph, Links: linked, Stopping: shim.Server(linkerd.DestinationPort).Done(),
+		Log: log.With("api", "destination"), Registerer: c.registry, Settings: c.config.Settings,
+	})
 	if err != nil {
 		return nil, err
 	}
 	policyPort := shim.Server(linkerd.PolicyPort)
-	inboundServer, err := inbound.New(c.inboundConfig(policyPort.Done()))
+	log = log.With("api", "policy")
+	inboundServer, err := inbound.New(inbound.Config{
+		State: c.state, Graph: c.graph, Routes: c.routes, Stopping: policyPort.Done(),
+		Log: log, Registerer: c.registry, Settings: c.config.Settings,
+	})
 	if err != nil {
 		return nil, err
 	}
 	c.inbound = inboundServer
-	outboundServer, err := outbound.New(c.outboundConfig(policyPort.Done()))
+	outboundServer, err := outbound.New(outbound.Config{
+		State: c.state, Graph: c.graph, Routes: c.routes, Stopping: policyPort.Done(),
+		Log: log, Registerer: c.registry, Settings: c.config.Settings,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -177,9 +185,9 @@ func (c *controlPlane) addWriters(list *partList, after ...part) error {
 	}
 	writer, err := policystatus.New(policystatus.Config{
 		State: c.state, Graph: c.graph, Routes: c.routes, Client: patches, Kube: c.kube,
-		Namespace: c.config.ControlPlaneNamespace, Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
-		PatchTimeout:    time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
-		ClusterNetworks: c.config.policyNetworks(), Log: c.log.With("part", "status"), Registerer: c.registry,
+		Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
+		PatchTimeout: time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
+		Log:          c.log.With("part", "status"), Registerer: c.registry, Settings: c.config.Settings,
 	})
 	if err != nil {
 		return err
@@ -197,61 +205,6 @@ func (c *controlPlane) addWriters(list *partList, after ...part) error {
 	}
 	list.add("workloads", atOnce(workloads.Run), after...)
 	return nil
-}
-
-func (c *controlPlane) destinationConfig() destination.Config {
-	o := c.config
-	return destination.Config{
-		State:                   c.state,
-		Graph:                   c.graph,
-		Log:                     c.log.With("part", "controlplane", "api", "destination"),
-		Registerer:              c.registry,
-		ControllerNamespace:     o.ControlPlaneNamespace,
-		TrustDomain:             o.TrustDomain,
-		ClusterDomain:           o.ClusterDomain,
-		DefaultOpaquePorts:      o.DefaultOpaquePorts,
-		OutboundTransportMode:   o.OutboundTransportMode,
-		EnableH2Upgrade:         o.EnableH2Upgrade,
-		EnableEndpointSlices:    o.EnableEndpointSlices,
-		EnableIPv6:              o.EnableIPv6,
-		ExtEndpointZoneWeights:  o.ZoneWeights,
-		StrictProfiles:          o.StrictProfiles,
-		MeshedHTTP2ClientParams: o.MeshedHTTP2Params,
-	}
-}
-
-func (c *controlPlane) inboundConfig(stopping <-chan struct{}) inbound.Config {
-	o := c.config
-	return inbound.Config{
-		State:                 c.state,
-		Graph:                 c.graph,
-		Routes:                c.routes,
-		Stopping:              stopping,
-		Log:                   c.log.With("part", "controlplane", "api", "policy"),
-		Registerer:            c.registry,
-		ClusterNetworks:       o.policyNetworks(),
-		ProbeNetworks:         o.ProbeNetworks,
-		DefaultPolicy:         o.DefaultPolicy,
-		TrustDomain:           o.TrustDomain,
-		ControlPlaneNamespace: o.ControlPlaneNamespace,
-	}
-}
-
-func (c *controlPlane) outboundConfig(stopping <-chan struct{}) outbound.Config {
-	o := c.config
-	return outbound.Config{
-		State:                        c.state,
-		Graph:                        c.graph,
-		Routes:                       c.routes,
-		Stopping:                     stopping,
-		Log:                          c.log.With("part", "controlplane", "api", "policy"),
-		Registerer:                   c.registry,
-		ClusterNetworks:              o.policyNetworks(),
-		ClusterDomain:                o.ClusterDomain,
-		DefaultOpaquePorts:           o.DefaultOpaquePorts,
-		AllowL5dRequestHeaders:       o.AllowL5dHeaders,
-		GlobalEgressNetworkNamespace: o.EgressNamespace,
-	}
 }
 
 // shim builds the servers of the three APIs and of the direct path.

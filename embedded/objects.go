@@ -39,22 +39,13 @@ func protobufClient(config *rest.Config) (kubernetes.Interface, error) {
 
 // ownObjects describes the control plane as it is now.
 func (c *Cluster) ownObjects(authority *identity.Service, hooks *webhook.Server) controlplane.Config {
-	o := &c.config.ControlPlane
 	config := controlplane.Config{
-		Namespace:       o.ControlPlaneNamespace,
-		ClusterDomain:   o.ClusterDomain,
-		TrustDomain:     o.TrustDomain,
-		ClusterNetworks: o.proxyNetworks(),
-		OpaquePorts:     o.DefaultOpaquePorts,
-		InboundPolicy:   o.DefaultPolicy,
-		ProbeNetworks:   o.ProbeNetworks,
-		EgressNamespace: o.EgressNamespace,
-		IPv6:            o.EnableIPv6,
-		Version:         "stable-" + linkerd.Version,
-		ProxyVersion:    injector.DefaultProxyVersion,
-		TrustAnchors:    string(authority.Anchors().PEM),
-		Issuer:          keyPair(authority.Issuer().PEM()),
-		IssuerScheme:    c.config.Identity.Scheme,
+		Settings:     c.config.ControlPlane.Settings,
+		Version:      "stable-" + linkerd.Version,
+		ProxyVersion: injector.DefaultProxyVersion,
+		TrustAnchors: string(authority.Anchors().PEM),
+		Issuer:       keyPair(authority.Issuer().PEM()),
+		IssuerScheme: c.config.Identity.Scheme,
 
 		IssuanceLifetime:   c.config.Identity.Lifetime,
 		ClockSkewAllowance: c.config.Identity.ClockSkew,

@@ -1,3 +1,3 @@
 // Package policy holds what the parts of the policy controller share: the
-// grammars of workload tokens and of lists of addresses and ports.
+// grammar of workload tokens.
 package policy

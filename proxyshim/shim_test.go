@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
@@ -125,9 +126,9 @@ func start(t testing.TB, o options) *fixture {
 	}
 	var err error
 	f.identity, err = identity.New(identity.Config{
-		Files:                 identity.Files{IssuerDir: dir, AnchorsFile: anchorsFile},
-		ControlPlaneNamespace: "linkerd", TrustDomain: "cluster.local",
-		Reviews: &identitytest.Reviewer{}, Registerer: f.registry, Clock: o.clock, Log: log,
+		Files:    identity.Files{IssuerDir: dir, AnchorsFile: anchorsFile},
+		Settings: linkerd.DefaultSettings(),
+		Reviews:  &identitytest.Reviewer{}, Registerer: f.registry, Clock: o.clock, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

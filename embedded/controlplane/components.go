@@ -108,9 +108,9 @@ func (d *data) components() {
 	}
 	for i := range d.Deployments {
 		workload := &d.Deployments[i]
-		workload.Identity = linkerd.ServiceAccountIdentity("linkerd-"+workload.Component, d.Namespace, d.Namespace, d.TrustDomain)
+		workload.Identity = linkerd.ServiceAccountIdentity("linkerd-"+workload.Component, d.ControlPlaneNamespace, d.ControlPlaneNamespace, d.TrustDomain)
 		workload.ProxyVersion, workload.ProxyHost = d.ProxyVersion, "0.0.0.0"
-		if d.IPv6 {
+		if d.EnableIPv6 {
 			workload.ProxyHost = "[::]"
 		}
 	}

@@ -12,18 +12,10 @@ import (
 // KeyPair is a certificate chain and its key, both PEM.
 type KeyPair struct{ Certificate, Key string }
 
-// Config is what differs between control planes. Empty values mean the
-// defaults of the 2.20 chart.
+// Config is what differs between control planes. Empty values outside Settings
+// mean the defaults of the 2.20 chart.
 type Config struct {
-	Namespace       string
-	ClusterDomain   string
-	TrustDomain     string
-	ClusterNetworks string
-	OpaquePorts     string
-	InboundPolicy   string
-	ProbeNetworks   string
-	EgressNamespace string
-	IPv6            bool
+	linkerd.Settings
 
 	// Version is what the tools take for Linkerd's. Required.
 	Version string
@@ -54,14 +46,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Version == "" || c.ProxyVersion == "" || c.TrustAnchors == "" {
 		return c, errors.New("control-plane objects need a version, a proxy version and trust anchors")
 	}
-	c.Namespace = cmp.Or(c.Namespace, linkerd.DefaultControlPlaneNamespace)
-	c.ClusterDomain = cmp.Or(c.ClusterDomain, linkerd.DefaultClusterDomain)
-	c.TrustDomain = cmp.Or(c.TrustDomain, c.ClusterDomain)
-	c.ClusterNetworks = cmp.Or(c.ClusterNetworks, linkerd.ChartClusterNetworks)
-	c.OpaquePorts = cmp.Or(c.OpaquePorts, linkerd.DefaultOpaquePorts)
-	c.InboundPolicy = cmp.Or(c.InboundPolicy, linkerd.DefaultInboundPolicy)
-	c.ProbeNetworks = cmp.Or(c.ProbeNetworks, linkerd.DefaultProbeNetworks)
-	c.EgressNamespace = cmp.Or(c.EgressNamespace, linkerd.DefaultEgressNamespace)
 	c.IssuerScheme = cmp.Or(c.IssuerScheme, "linkerd.io/tls")
 	c.IssuanceLifetime = cmp.Or(c.IssuanceLifetime, 24*time.Hour)
 	c.ClockSkewAllowance = cmp.Or(c.ClockSkewAllowance, 20*time.Second)

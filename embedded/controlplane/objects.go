@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
 //go:embed objects/*.yaml
@@ -72,8 +74,10 @@ func render(config Config) ([]object, error) {
 // of the control plane in a namespace writes.
 func Owned(namespace string) (func(kind schema.GroupKind, namespace, name string) bool, error) {
 	// The names depend on nothing but the namespace; everything that is optional is there.
+	settings := linkerd.DefaultSettings()
+	settings.ControlPlaneNamespace = namespace
 	objects, err := render(Config{
-		Namespace: namespace, Version: "v", ProxyVersion: "v", TrustAnchors: "a", Issuer: &KeyPair{}, Webhooks: &KeyPair{},
+		Settings: settings, Version: "v", ProxyVersion: "v", TrustAnchors: "a", Issuer: &KeyPair{}, Webhooks: &KeyPair{},
 	})
 	if err != nil {
 		return nil, err
@@ -143,7 +147,7 @@ func (d data) complete(u *unstructured.Unstructured) (object, error) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels["linkerd.io/control-plane-ns"] = d.Namespace
+	labels["linkerd.io/control-plane-ns"] = d.ControlPlaneNamespace
 	u.SetLabels(labels)
 	annotations := u.GetAnnotations()
 	if annotations == nil {
@@ -152,7 +156,7 @@ func (d data) complete(u *unstructured.Unstructured) (object, error) {
 	annotations["linkerd.io/created-by"] = d.CreatedBy
 	u.SetAnnotations(annotations)
 	if resource.namespaced {
-		u.SetNamespace(d.Namespace)
+		u.SetNamespace(d.ControlPlaneNamespace)
 	}
 	return object{u, resource.version.WithResource(resource.name), resource.namespaced}, nil
 }

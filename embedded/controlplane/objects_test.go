@@ -22,13 +22,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func testConfig() Config {
 	return Config{
-		Version: "2.20.0+lite", ProxyVersion: "v2.359.0", TrustAnchors: "-----BEGIN CERTIFICATE-----\nroot\n-----END CERTIFICATE-----\n",
+		Settings: linkerd.DefaultSettings(),
+		Version:  "2.20.0+lite", ProxyVersion: "v2.359.0", TrustAnchors: "-----BEGIN CERTIFICATE-----\nroot\n-----END CERTIFICATE-----\n",
 		Issuer:   &KeyPair{"issuer: certificate\n", "issuer \"key\"\n"},
 		Webhooks: &KeyPair{"webhook certificate\n", "webhook key\n"},
 		Replicas: 1,

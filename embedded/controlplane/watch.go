@@ -42,11 +42,11 @@ func (k *Keeper) watch(ctx context.Context, group *lifecycle.Group) error {
 	for kind, resource := range resources {
 		namespace := ""
 		if resource.namespaced {
-			namespace = config.Namespace
+			namespace = config.ControlPlaneNamespace
 		}
 		gvr := resource.version.WithResource(resource.name)
 		informer := metadatainformer.NewFilteredMetadataInformer(client, gvr, namespace, 0, cache.Indexers{}, func(options *metav1.ListOptions) {
-			options.LabelSelector = linkerd.ControlPlaneNSLabel + "=" + config.Namespace
+			options.LabelSelector = linkerd.ControlPlaneNSLabel + "=" + config.ControlPlaneNamespace
 		}).Informer()
 		if err := informer.SetTransform(withoutOwners); err != nil {
 			return fmt.Errorf("watch kind %s: %w", kind, err)

@@ -6,8 +6,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
-// Config is what the injector writes into pods. Zero values mean the defaults
-// of the 2.20 chart.
+// Config is what the injector writes into pods. Empty texts mean the
+// defaults of the 2.20 chart.
 type Config struct {
 	// Default is for pods without linkerd.io/inject on themselves or their
 	// namespace.
@@ -15,16 +15,7 @@ type Config struct {
 	// NoNativeSidecar makes the proxy an ordinary container unless a pod's
 	// annotation asks for a native sidecar.
 	NoNativeSidecar bool
-	// IPv6 makes the proxy listen on both families.
-	IPv6 bool
-
-	ControlPlaneNamespace string
-	ClusterDomain         string
-	// TrustDomain defaults to the cluster domain.
-	TrustDomain     string
-	ClusterNetworks string
-	OpaquePorts     string
-	InboundPolicy   string
+	linkerd.Settings
 	// TrustAnchors in PEM go into the environment of the proxy, and their hash
 	// into an annotation.
 	TrustAnchors string
@@ -42,12 +33,6 @@ const DefaultProxyImage = "cr.l5d.io/linkerd/proxy"
 const DefaultProxyVersion = "v2.359.0"
 
 func (c Config) withDefaults() Config {
-	c.ControlPlaneNamespace = cmp.Or(c.ControlPlaneNamespace, linkerd.DefaultControlPlaneNamespace)
-	c.ClusterDomain = cmp.Or(c.ClusterDomain, linkerd.DefaultClusterDomain)
-	c.TrustDomain = cmp.Or(c.TrustDomain, c.ClusterDomain)
-	c.ClusterNetworks = cmp.Or(c.ClusterNetworks, linkerd.ChartClusterNetworks)
-	c.OpaquePorts = cmp.Or(c.OpaquePorts, linkerd.DefaultOpaquePorts)
-	c.InboundPolicy = cmp.Or(c.InboundPolicy, linkerd.DefaultInboundPolicy)
 	c.ProxyImage = cmp.Or(c.ProxyImage, DefaultProxyImage)
 	c.ProxyVersion = cmp.Or(c.ProxyVersion, DefaultProxyVersion)
 	c.CreatedBy = cmp.Or(c.CreatedBy, "linkerd-lite/proxy-injector")

@@ -57,7 +57,7 @@ func (s *settings) environment(inbound, admin int32) []corev1.EnvVar {
 	field("_pod_ips", "status.podIPs")
 	s.workers(set)
 	s.logging(set)
-	set("INBOUND_DEFAULT_POLICY", s.choice(linkerd.DefaultInboundPolicyAnnotation, s.config.InboundPolicy, inboundPolicies...))
+	set("INBOUND_DEFAULT_POLICY", s.choice(linkerd.DefaultInboundPolicyAnnotation, s.config.DefaultPolicy, inboundPolicies...))
 	for _, e := range timeoutEnv {
 		set(e.name, s.duration(e.annotation, e.otherwise, e.unit))
 	}
@@ -80,8 +80,8 @@ func (s *settings) environment(inbound, admin int32) []corev1.EnvVar {
 	set("INBOUND_PORTS", s.inboundPorts())
 	set("INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION", s.opaquePorts())
 	set("DESTINATION_PROFILE_SUFFIXES", s.profileSuffixes())
-	set("DESTINATION_PROFILE_NETWORKS", s.config.ClusterNetworks)
-	set("POLICY_CLUSTER_NETWORKS", s.config.ClusterNetworks)
+	set("DESTINATION_PROFILE_NETWORKS", s.config.ProxyNetworks().String())
+	set("POLICY_CLUSTER_NETWORKS", s.config.ProxyNetworks().String())
 	for _, limit := range []struct{ name, value string }{
 		{"CONTROL_STREAM_INITIAL_TIMEOUT", "3s"},
 		{"CONTROL_STREAM_IDLE_TIMEOUT", "5m"},
@@ -109,7 +109,7 @@ func (s *settings) addresses(set func(name, value string), inbound, admin int32)
 	set("CONTROL_LISTEN_ADDR", s.listen(s.port("config.linkerd.io/control-port", linkerd.ProxyControlPort)))
 	local := net.JoinHostPort("127.0.0.1", outbound)
 	set("OUTBOUND_LISTEN_ADDR", local)
-	if s.config.IPv6 {
+	if s.config.EnableIPv6 {
 		local += "," + net.JoinHostPort("::1", outbound)
 	}
 	set("OUTBOUND_LISTEN_ADDRS", local)

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
@@ -158,7 +159,7 @@ func TestProxyReadsItsEnvironment(t *testing.T) {
 			}}}},
 		}
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Annotations: prefixed("namespace")}}
-		i := injector.New(injector.Config{IPv6: rapid.Bool().Draw(t, "IPv6"), TrustAnchors: "PEM"}, injector.NewLookup(fake.NewClientset(namespace)))
+		i := injector.New(injector.Config{Settings: dualStack(rapid.Bool().Draw(t, "IPv6")), TrustAnchors: "PEM"}, injector.NewLookup(fake.NewClientset(namespace)))
 		raw, err := json.Marshal(pod)
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +252,7 @@ func TestAnnotationsBecomeVariables(t *testing.T) {
 				p.Annotations = map[string]string{"linkerd.io/inject": "enabled", "config.linkerd.io/" + test.annotation: test.value}
 				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}, {Name: "admin", ContainerPort: 9990}}
 			})
-			response := injector.New(injector.Config{}, injector.NewLookup(fake.NewClientset())).Review(t.Context(), request("Pod", "ns", raw))
+			response := injector.New(injector.Config{Settings: linkerd.DefaultSettings()}, injector.NewLookup(fake.NewClientset())).Review(t.Context(), request("Pod", "ns", raw))
 			env := proxyEnv(t, response.Patch)
 			for _, name := range slices.Sorted(maps.Keys(test.want)) {
 				if env[name] != test.want[name] {
@@ -268,7 +269,7 @@ func TestAnnotationsBecomeVariables(t *testing.T) {
 // Whatever computes a quantity refuses one that takes for ever.
 func TestQuantitiesAreBounded(t *testing.T) {
 	rulebook.Covers(t, "F7")
-	i := injector.New(injector.Config{Default: true}, injector.NewLookup(fake.NewClientset()))
+	i := injector.New(injector.Config{Default: true, Settings: linkerd.DefaultSettings()}, injector.NewLookup(fake.NewClientset()))
 	for name, pod := range map[string]string{
 		"cpu request":   `{"metadata":{"annotations":{"config.linkerd.io/proxy-cpu-request":"1e-1000000000"}}}`,
 		"memory limit":  `{"metadata":{"annotations":{"config.linkerd.io/proxy-memory-limit":"1e1000000000"}}}`,

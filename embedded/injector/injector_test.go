@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
@@ -54,7 +55,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var c goldenCase
+			c := goldenCase{Config: injector.Config{Settings: linkerd.DefaultSettings()}}
 			if err := yaml.UnmarshalStrict(content, &c); err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +209,7 @@ func TestWhoIsInjected(t *testing.T) {
 				test.pod = func(*corev1.Pod) {}
 			}
 			test.namespace.Name = "ns"
-			i := injector.New(injector.Config{Default: test.byDefault}, injector.NewLookup(fake.NewClientset(&corev1.Namespace{ObjectMeta: test.namespace})))
+			i := injector.New(injector.Config{Default: test.byDefault, Settings: linkerd.DefaultSettings()}, injector.NewLookup(fake.NewClientset(&corev1.Namespace{ObjectMeta: test.namespace})))
 			raw, warnings := create(t, i, podJSON(t, test.pod))
 			var pod corev1.Pod
 			if err := json.Unmarshal(raw, &pod); err != nil {
@@ -229,7 +230,7 @@ func TestWhoIsInjected(t *testing.T) {
 }
 
 func TestRequestsThatAreLeftAlone(t *testing.T) {
-	i := injector.New(injector.Config{Default: true}, injector.NewLookup(fake.NewClientset()))
+	i := injector.New(injector.Config{Default: true, Settings: linkerd.DefaultSettings()}, injector.NewLookup(fake.NewClientset()))
 	pod := podJSON(t, func(*corev1.Pod) {})
 	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
 		"update":     func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
@@ -249,7 +250,7 @@ func TestRequestsThatAreLeftAlone(t *testing.T) {
 }
 
 func TestProbeIsSeen(t *testing.T) {
-	i := injector.New(injector.Config{}, brokenLookup{})
+	i := injector.New(injector.Config{Settings: linkerd.DefaultSettings()}, brokenLookup{})
 	object, _ := create(t, i, []byte(`{"kind":"Service","metadata":{"annotations":{"lite.linkerd.io/injector-probe":""}}}`))
 	want := `{"kind":"Service","metadata":{"annotations":{"lite.linkerd.io/injector-probe":"seen"}}}`
 	if diff := cmp.Diff(want, string(object)); diff != "" {
@@ -287,7 +288,7 @@ func TestFailures(t *testing.T) {
 		{"B38 broken Service", brokenLookup{}, "Service", []byte(`{`), "proxy injection: read Service: unexpected end"},
 	} {
 		rulebook.Run(t, test.name, func(t *testing.T) {
-			i := injector.New(injector.Config{Default: true}, test.lookup)
+			i := injector.New(injector.Config{Default: true, Settings: linkerd.DefaultSettings()}, test.lookup)
 			response := i.Review(t.Context(), request(test.kind, "ns", test.object))
 			if response.Allowed || response.UID != "u-1" || !strings.HasPrefix(response.Result.Message, test.want) {
 				t.Errorf("response = %+v, %+v", response, response.Result)
@@ -302,7 +303,7 @@ func FuzzReview(f *testing.F) {
 	f.Add(`{"metadata":{"annotations":{"linkerd.io/inject":"enabled","config.linkerd.io/proxy-additional-env":"[{\"name\":\"A\"}]"}}}`)
 	f.Add(`{"metadata":{"labels":{}},"spec":{"containers":[],"initContainers":[null]}}`)
 	f.Add(fmt.Sprintf(`{"spec":{"containers":[{"ports":[{"containerPort":%d}]}]}}`, 1<<31-1))
-	i := injector.New(injector.Config{Default: true, IPv6: true}, injector.NewLookup(fake.NewClientset()))
+	i := injector.New(injector.Config{Default: true, Settings: dualStack(true)}, injector.NewLookup(fake.NewClientset()))
 	f.Fuzz(func(t *testing.T, in string) {
 		i.Review(t.Context(), request("Pod", "ns", []byte(in)))
 		var pod corev1.Pod
@@ -325,9 +326,15 @@ func FuzzReview(f *testing.F) {
 func BenchmarkReview(b *testing.B) {
 	object := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"ns","labels":{"app":"web"}},` +
 		`"spec":{"serviceAccountName":"web","containers":[{"name":"app","image":"app","ports":[{"containerPort":8080}]}]}}`)
-	i := injector.New(injector.Config{Default: true}, injector.NewLookup(fake.NewClientset()))
+	i := injector.New(injector.Config{Default: true, Settings: linkerd.DefaultSettings()}, injector.NewLookup(fake.NewClientset()))
 	b.ReportAllocs()
 	for b.Loop() {
 		i.Review(b.Context(), request("Pod", "ns", object))
 	}
+}
+
+func dualStack(ipv6 bool) linkerd.Settings {
+	settings := linkerd.DefaultSettings()
+	settings.EnableIPv6 = ipv6
+	return settings
 }

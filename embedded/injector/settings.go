@@ -60,7 +60,7 @@ func (c Config) trustRootHash() string {
 // listen is an address on which the proxy takes connections from others.
 func (s *settings) listen(port int32) string {
 	host := "0.0.0.0"
-	if s.config.IPv6 {
+	if s.config.EnableIPv6 {
 		host = "::"
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
@@ -202,7 +202,7 @@ func (s *settings) controlPlaneAddress(service string, port int) string {
 func (s *settings) opaquePorts() string {
 	list, ok := s.lookup(linkerd.OpaquePortsAnnotation)
 	if !ok {
-		return s.config.OpaquePorts
+		return s.config.DefaultOpaquePorts.String()
 	}
 	names := map[string]uint16{}
 	for _, container := range slices.Concat(s.pod.Spec.InitContainers, s.pod.Spec.Containers) {

@@ -9,7 +9,7 @@ import (
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
-	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 )
 
 // meshTLS is a MeshTLSAuthentication (policy-inbound 7.3). Immutable.
@@ -64,13 +64,13 @@ func convertNetworks(list []apis.Network) ([]*pb.Network, error) {
 		if err != nil {
 			return nil, fmt.Errorf("networks[%d]: %w", i, err)
 		}
-		message := &pb.Network{Net: policy.Network(prefix)}
+		message := &pb.Network{Net: net.NewIPNetwork(prefix)}
 		for _, except := range n.Except {
 			prefix, err := except.Prefix()
 			if err != nil {
 				return nil, fmt.Errorf("networks[%d].except: %w", i, err)
 			}
-			message.Except = append(message.Except, policy.Network(prefix))
+			message.Except = append(message.Except, net.NewIPNetwork(prefix))
 		}
 		networks = append(networks, message)
 	}

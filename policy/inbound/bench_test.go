@@ -18,7 +18,7 @@ func benchCluster(b *testing.B) (*loadCluster, *view.Graph) {
 		b.Fatal(err)
 	}
 	c := &loadCluster{shape: loadShape{Servers: 1000, Pods: 5000}, state: st}
-	config := DefaultConfig()
+	config := defaultConfig()
 	config.State, config.Graph, config.Routes = st, view.NewGraph(st), gateway.New(st, nil)
 	server, err := New(config)
 	if err != nil {

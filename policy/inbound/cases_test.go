@@ -14,7 +14,7 @@ import (
 // views, without an API server.
 func TestCases(t *testing.T) {
 	recorded.Each(t, "testdata/cases/*.txtar", func(t *testing.T, c recorded.Case) {
-		bubble(t, DefaultConfig(), func(t *testing.T, cluster *cluster) { cluster.player().Play(t, c) })
+		bubble(t, defaultConfig(), func(t *testing.T, cluster *cluster) { cluster.player().Play(t, c) })
 	})
 }
 

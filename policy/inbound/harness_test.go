@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/status"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
@@ -34,6 +35,8 @@ type cluster struct {
 	stopping chan struct{}
 	objects  *objects.Store
 }
+
+func defaultConfig() Config { return Config{Settings: linkerd.DefaultSettings()} }
 
 func newCluster(t testing.TB, config Config) *cluster {
 	t.Helper()

@@ -113,7 +113,7 @@ func serveLoad(shape loadShape) error {
 		return err
 	}
 	serving := grpcserver.New(grpcserver.Config{Metrics: metrics, Naming: grpcserver.PolicyNaming})
-	config := DefaultConfig()
+	config := defaultConfig()
 	config.State, config.Graph, config.Stopping = st, view.NewGraph(st), serving.Done()
 	config.Routes = gateway.New(st, nil)
 	server, err := New(config)

@@ -6,7 +6,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/grpc_route"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
-	"github.com/linkerd-lite/linkerd-lite/policy"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 )
 
 // messages are the parts of answers that no object changes, made once.
@@ -70,7 +70,7 @@ func defaultAuthorization(name policyName, networks []*pb.Network, authenticatio
 func networkMessages(networks []netip.Prefix) []*pb.Network {
 	var out []*pb.Network
 	for _, network := range networks {
-		out = append(out, &pb.Network{Net: policy.Network(network)})
+		out = append(out, &pb.Network{Net: net.NewIPNetwork(network)})
 	}
 	return out
 }

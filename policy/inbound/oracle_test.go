@@ -303,7 +303,7 @@ func genCluster(tb testing.TB) *rapid.Generator[map[string]string] {
 // (policy-inbound 3 to 9), for new calls and for streams that saw it all.
 func TestAnswersAreThoseOfTheCatalogue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		c, want := newCluster(t, DefaultConfig()), oracle{}
+		c, want := newCluster(t, defaultConfig()), oracle{}
 		var watched []watchedPort
 		for _, kind := range []string{"Pod", "ExternalWorkload"} {
 			for _, name := range []string{"a", "b", "c"} {

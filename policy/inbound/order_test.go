@@ -76,14 +76,14 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		final := genObjects(t).Draw(rt, "final")
 		earlier := genObjects(t).Draw(rt, "earlier")
 
-		reference := newCluster(t, DefaultConfig())
+		reference := newCluster(t, defaultConfig())
 		for _, key := range slices.Sorted(maps.Keys(final)) {
 			reference.put(final[key])
 		}
 		reference.graph.Flush()
 		want := answers(reference)
 
-		c := newCluster(t, DefaultConfig())
+		c := newCluster(t, defaultConfig())
 		// Views that are held throughout, as streams hold them.
 		var release []func()
 		for _, name := range []string{"a", "b", "c"} {
@@ -134,7 +134,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 // Under -race: writers, streams that come and go, and a client that does not
 // read. Every stream ends up with what a new call is told (B07, B08).
 func TestStreamsWhileObjectsChange(t *testing.T) {
-	c := newCluster(t, DefaultConfig())
+	c := newCluster(t, defaultConfig())
 	ctx, cancel := context.WithCancel(context.Background())
 	var running errgroup.Group
 	running.Go(func() error { return c.graph.Run(ctx) })

@@ -31,7 +31,7 @@ func TestOverlappingServers(t *testing.T) {
 		return "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {namespace: ns, name: " + name + ", creationTimestamp: '" + created + "'}, spec: {" + spec + "}}"
 	}
 	const old, young = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		overlaps := func() string {
 			var lines []string
 			for _, p := range c.server.Overlaps() {

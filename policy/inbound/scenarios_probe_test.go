@@ -3,12 +3,16 @@ package inbound
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
 // Health probes of Pods.
 func TestProbes(t *testing.T) {
 	run(t, map[string]scenario{
-		"P120 probes": {config: func(c *Config) { c.ProbeNetworks, c.DefaultPolicy = "10.0.0.1/24", "cluster-unauthenticated" }, run: func(t *testing.T, c *cluster) {
+		"P120 probes": {config: func(c *Config) {
+			c.ProbeNetworks, c.DefaultPolicy = linkerd.MustParseNetworks("10.0.0.1/24"), "cluster-unauthenticated"
+		}, run: func(t *testing.T, c *cluster) {
 			c.apply(pod("pause", `}
 spec:
   containers:
@@ -52,7 +56,7 @@ route default:probe
   rule path:{exact:/} method:{registered:GET}; path:{exact:/%25zz} method:{registered:GET}; path:{exact:/abs} method:{registered:GET}; path:{exact:/init} method:{registered:GET}; path:{exact:/z} method:{registered:GET}
   authz default/probe unauthenticated from all`)
 		}},
-		"P122 no probe networks": {config: func(c *Config) { c.ProbeNetworks = "" }, run: func(t *testing.T, c *cluster) {
+		"P122 no probe networks": {config: func(c *Config) { c.ProbeNetworks = linkerd.Networks{} }, run: func(t *testing.T, c *cluster) {
 			c.apply(podPause)
 			c.watch("ns:pause", 4191).want(strings.Replace(podDefault, probeRoutes, defaultRoute, 1))
 		}},

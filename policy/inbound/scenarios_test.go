@@ -101,7 +101,7 @@ func run(t *testing.T, rows map[string]scenario) {
 	t.Helper()
 	for name, row := range rows {
 		rulebook.Run(t, name, func(t *testing.T) {
-			config := DefaultConfig()
+			config := defaultConfig()
 			if row.config != nil {
 				row.config(&config)
 			}

@@ -178,7 +178,7 @@ func TestWithoutGatewayAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClusterOver(t, st, view.NewGraph(st), DefaultConfig())
+	c := newClusterOver(t, st, view.NewGraph(st), defaultConfig())
 	for _, doc := range []string{podPause, serverAdmin, metricsRoute + acceptedByAdmin} {
 		c.put(doc)
 	}

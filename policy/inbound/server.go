@@ -19,7 +19,6 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
@@ -38,26 +37,7 @@ type Config struct {
 	// Registerer gets the sizes of the index; nil means no metrics.
 	Registerer prometheus.Registerer
 
-	// ClusterNetworks and ProbeNetworks are lists of address ranges. Without
-	// ProbeNetworks, probes get no route.
-	ClusterNetworks string
-	ProbeNetworks   string
-	// DefaultPolicy is the policy of ports that have no Server.
-	DefaultPolicy         string
-	TrustDomain           string
-	ControlPlaneNamespace string
-}
-
-// DefaultConfig returns the values that Linkerd's chart sets, but for the IPv6
-// range in its cluster networks.
-func DefaultConfig() Config {
-	return Config{
-		ClusterNetworks:       linkerd.DefaultClusterNetworks,
-		ProbeNetworks:         linkerd.DefaultProbeNetworks,
-		DefaultPolicy:         linkerd.DefaultInboundPolicy,
-		TrustDomain:           linkerd.DefaultClusterDomain,
-		ControlPlaneNamespace: linkerd.DefaultControlPlaneNamespace,
-	}
+	linkerd.Settings
 }
 
 // Server is the InboundServerPolicies service. Its streams need a gRPC server
@@ -84,23 +64,16 @@ func New(config Config) (*Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	clusterNetworks, err := policy.ParseNetworks(config.ClusterNetworks)
-	if err == nil && len(clusterNetworks) == 0 {
-		err = errors.New("there is none, and proxies refuse policies that are for no network")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cluster-networks: %w", err)
-	}
-	probeNetworks, err := policy.ParseNetworks(config.ProbeNetworks)
-	if err != nil {
-		return nil, fmt.Errorf("probe-networks: %w", err)
+	networks := config.PolicyNetworks().Ranges()
+	if len(networks) == 0 {
+		return nil, errors.New("cluster-networks: there is none, and proxies refuse policies that are for no network")
 	}
 	defaultPolicy, err := parsePolicyName(config.DefaultPolicy)
 	if err != nil {
 		return nil, fmt.Errorf("default-policy: %w", err)
 	}
 	d := &deriver{
-		messages: newMessages(clusterNetworks, probeNetworks),
+		messages: newMessages(networks, config.ProbeNetworks.Ranges()),
 		log:      log,
 		mesh:     mesh{controlPlaneNamespace: config.ControlPlaneNamespace, trustDomain: config.TrustDomain},
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
@@ -36,7 +37,7 @@ func serve(t *testing.T, configure func(*Config)) *served {
 		t.Fatal(err)
 	}
 	serving := grpcserver.New(grpcserver.Config{Metrics: metrics, Naming: grpcserver.PolicyNaming})
-	config := DefaultConfig()
+	config := defaultConfig()
 	configure(&config)
 	c := newCluster(t, config)
 	c.server.stopping = serving.Done()
@@ -208,12 +209,10 @@ func TestManyStreamsOnOneConnection(t *testing.T) {
 // Flags that cannot be understood are refused before anything starts.
 func TestBadConfiguration(t *testing.T) {
 	for name, edit := range map[string]func(*Config){
-		"cluster-networks":                func(c *Config) { c.ClusterNetworks = "10.0.0.0/33" },
-		"cluster-networks: there is none": func(c *Config) { c.ClusterNetworks = " " },
-		"probe-networks":                  func(c *Config) { c.ProbeNetworks = "everywhere" },
+		"cluster-networks: there is none": func(c *Config) { c.ClusterNetworks = linkerd.Networks{} },
 		"default-policy":                  func(c *Config) { c.DefaultPolicy = "allow" },
 	} {
-		config := DefaultConfig()
+		config := defaultConfig()
 		edit(&config)
 		if _, err := New(config); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)

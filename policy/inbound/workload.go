@@ -14,7 +14,6 @@ import (
 
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 )
 
 // workload is what policy depends on of a meshed Pod or an ExternalWorkload
@@ -105,7 +104,7 @@ func newWorkloadSpec(obj metav1.Object) workloadSpec {
 }
 
 func (s *workloadSpec) ports(annotations map[string]string, name string) linkerd.PortSet {
-	ports, err := policy.ParsePorts(annotations[name])
+	ports, err := linkerd.ParsePolicyPorts(annotations[name])
 	s.ignore("annotation "+name, err)
 	return ports
 }

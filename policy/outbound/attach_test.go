@@ -11,7 +11,7 @@ import (
 func TestParentRefWithoutPort(t *testing.T) {
 	for _, v := range allVariants {
 		rulebook.Run(t, "P172 "+v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc())
 				streams := []*stream{c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.10:9999"), c.watch("ns", "my-svc.ns.svc:1")}
 				for _, s := range streams {
@@ -32,7 +32,7 @@ func TestParentRefWithoutPort(t *testing.T) {
 func TestProducersAndConsumers(t *testing.T) {
 	for _, v := range allVariants {
 		rulebook.Run(t, "P173 P174 P175 P176 P192 B68 "+v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), backendSvc)
 				own, consumer, other := c.watch("ns", "10.96.0.10:4191"), c.watch("consumer", "10.96.0.10:4191"), c.watch("other", "10.96.0.10:4191")
 				all := []*stream{own, consumer, other}
@@ -94,7 +94,7 @@ func TestRouteWithoutAPlaceIsTold(t *testing.T) {
 		{"a TLSRoute beside an HTTPRoute", gwHTTP.route(routeDoc{name: "a"}), tls_.route(routeDoc{name: "b"}), tls_.of("ns", "b")},
 	} {
 		t.Run("G3 "+row.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), row.first)
 				s := c.watch("ns", "10.96.0.10:4191")
 				before := summary(s.Take()[0])
@@ -116,7 +116,7 @@ func TestRoutesForTheGlobalEgressNetwork(t *testing.T) {
 	const global = "group: policy.linkerd.io, kind: EgressNetwork, name: global"
 	for _, v := range allVariants {
 		t.Run(v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				protocol := strings.Fields(v.line(""))[0]
 				routes := func(namespace string) string {
 					var names []string
@@ -165,7 +165,7 @@ func TestRouteChangesParent(t *testing.T) {
 	const toOther = "group: core, kind: Service, name: other, port: 4191"
 	for _, v := range allVariants {
 		rulebook.Run(t, "P177 B62 "+v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), service("other", "10.96.0.11"), v.route(routeDoc{}))
 				s, other := c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.11:4191")
 				before := summary(s.Take()[0])
@@ -192,7 +192,7 @@ func TestRouteChangesParent(t *testing.T) {
 func TestRouteMovesToTheSameNameElsewhere(t *testing.T) {
 	for _, v := range allVariants {
 		rulebook.Run(t, "P177 "+v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), strings.Replace(service("my-svc", "10.96.0.11"), "namespace: ns", "namespace: b", 1))
 				before, after := toSvc+", namespace: ns", toSvc+", namespace: b"
 				c.apply(v.route(routeDoc{namespace: "far", parents: []string{before}}))
@@ -224,7 +224,7 @@ func TestRouteMovesToTheSameNameElsewhere(t *testing.T) {
 
 // Each parent has the route on the port that its own reference names.
 func TestParentsOnDifferentPorts(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		const toOther = "group: core, kind: Service, name: other, port: 9999"
 		c.apply(mySvc(), service("other", "10.96.0.11"), polHTTP.route(routeDoc{parents: []string{toSvc, toOther}}),
 			polHTTP.route(routeDoc{namespace: "far", name: "theirs", parents: []string{toSvc + ", namespace: ns", toOther + ", namespace: ns", "group: core, kind: Service, name: other, namespace: ns, port: 1"}}))
@@ -241,7 +241,7 @@ func TestParentsOnDifferentPorts(t *testing.T) {
 
 // What other controllers' parents may have is no matter for a warning.
 func TestRoutesOfOthersAreNotWarnedOf(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc(), gwHTTP.route(routeDoc{parents: []string{"group: gateway.networking.k8s.io, kind: Gateway, name: gw"}, rules: "[{filters: [{type: URLRewrite, urlRewrite: {}}]}]"}),
 			gwHTTP.route(routeDoc{name: "in", parents: []string{"group: policy.linkerd.io, kind: Server, name: s"}, rules: "[{filters: [{type: URLRewrite, urlRewrite: {}}]}]"}))
 		if lines := append(c.log.Lines("ns/route"), c.log.Lines("outbound policy")...); len(lines) != 0 {
@@ -278,7 +278,7 @@ func TestAttachment(t *testing.T) {
 		{"own namespace", toSvc + ", namespace: ns", toSvc, true},
 	} {
 		rulebook.Run(t, row.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), polHTTP.route(routeDoc{parents: []string{row.ref}, status: []string{row.status}}))
 				if got := strings.Contains(c.get("ns", "10.96.0.10:4191"), polHTTP.line("route")); got != row.want {
 					t.Errorf("attached: %v", got)
@@ -287,13 +287,13 @@ func TestAttachment(t *testing.T) {
 		})
 	}
 	t.Run("another condition", func(t *testing.T) {
-		bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+		bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 			c.apply(mySvc(), strings.Replace(polHTTP.route(routeDoc{}), "type: Accepted", "type: ResolvedRefs", 1))
 			wantText(t, defaultPolicy, c.get("ns", "10.96.0.10:4191"))
 		})
 	})
 	t.Run("EgressNetwork without port", func(t *testing.T) {
-		bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+		bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 			const ref = "group: policy.linkerd.io, kind: EgressNetwork, name: my-egress"
 			c.apply(egress("my-egress", "Allow", ""), polHTTP.route(routeDoc{parents: []string{ref}}))
 			wantText(t, egressPolicy, c.get("ns", "1.1.1.1:4191"))

@@ -71,7 +71,7 @@ func TestBackends(t *testing.T) {
 		for _, parent := range row.parents {
 			for _, v := range row.only {
 				rulebook.Run(t, row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
-					bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+					bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 						c.apply(parent.doc(), backendSvc, other, far, v.route(routeDoc{parents: []string{parent.ref}, rules: "[{backendRefs: [" + row.refs + "]}]"}))
 						want := row.want
 						if row.failure != "" {
@@ -97,7 +97,7 @@ const (
 func TestEgressBackendGoes(t *testing.T) {
 	for _, v := range allVariants {
 		t.Run(v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), egress("other", "Allow", ""), v.route(routeDoc{rules: "[{backendRefs: [{group: policy.linkerd.io, kind: EgressNetwork, name: other, port: 8888}]}]"}))
 				s := c.watch("ns", "10.96.0.10:4191")
 				if text := summary(s.Take()[0]); !strings.Contains(text, "EgressNetwork backends attach to EgressNetwork parents only") {
@@ -117,7 +117,7 @@ func TestEgressBackendGoes(t *testing.T) {
 func TestBackendComesAndGoes(t *testing.T) {
 	for _, v := range allVariants {
 		rulebook.Run(t, "P164 P165 B62 "+v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), v.route(routeDoc{rules: "[{backendRefs: [{name: backend, port: 8888}]}]"}))
 				s := c.watch("ns", "10.96.0.10:4191")
 				missing := summary(s.Take()[0])

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
@@ -17,8 +18,8 @@ func born(doc, created string) string {
 // EgressNetworks for 192.168.0.4 from namespace ns, with cluster networks that
 // do not contain it.
 func TestEgressNetworkOf(t *testing.T) {
-	config := DefaultConfig()
-	config.ClusterNetworks = "10.0.0.0/8"
+	config := defaultConfig()
+	config.ClusterNetworks = linkerd.MustParseNetworks("10.0.0.0/8")
 	const global, old, young = "linkerd-egress", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 	one := func(namespace, name, created, networks string) string {
 		return born(egressOf(namespace, name, "Allow", networks), created)
@@ -65,7 +66,7 @@ func TestEgressNetworkOf(t *testing.T) {
 
 // The cluster's own networks are not egress, even though an EgressNetwork may say so.
 func TestClusterNetworksAreNotEgress(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(egress("all", "Allow", ""))
 		wantText(t, "NotFound No such service", c.get("ns", "10.8.0.1:80"))
 		wantText(t, "EgressNetwork ns/all:80 detect", head(c.get("ns", "1.1.1.1:80")))
@@ -77,8 +78,8 @@ func TestClusterNetworksAreNotEgress(t *testing.T) {
 
 // The networks of an EgressNetwork that names none leave out the cluster's, in both families.
 func TestDefaultEgressNetworks(t *testing.T) {
-	config := DefaultConfig()
-	config.ClusterNetworks = "10.0.0.0/8,fd00::/8"
+	config := defaultConfig()
+	config.ClusterNetworks = linkerd.MustParseNetworks("10.0.0.0/8,fd00::/8")
 	bubble(t, config, func(t *testing.T, c *cluster) {
 		c.apply(egress("all", "Allow", ""))
 		for to, want := range map[string]string{
@@ -96,7 +97,7 @@ func TestDefaultEgressNetworks(t *testing.T) {
 
 // Streams end when their address stands for something else.
 func TestEgressStreams(t *testing.T) {
-	scenario(t, "P150 P151 P293 P294", DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P150 P151 P293 P294", defaultConfig(), func(t *testing.T, c *cluster) {
 		s := c.watch("ns", "1.1.1.1:80")
 		other := c.watch("other", "1.1.1.1:80")
 		s.want(fallbackPolicy)
@@ -154,7 +155,7 @@ func TestUnknownEgressNetworkDenies(t *testing.T) {
 
 // A namespace's first EgressNetwork takes clients from the global one.
 func TestOwnEgressNetworkReplacesGlobal(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(egressOf("linkerd-egress", "global", "Allow", ""))
 		s := c.watch("ns", "1.1.1.1:80")
 		wantText(t, "EgressNetwork linkerd-egress/global:80 detect", head(summary(s.Take()[0])))
@@ -168,7 +169,7 @@ func TestOwnEgressNetworkReplacesGlobal(t *testing.T) {
 
 // A more specific network of the same namespace ends streams; others do not.
 func TestMoreSpecificEgressNetwork(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(egress("all", "Allow", ""))
 		s, unaffected := c.watch("ns", "1.1.1.1:80"), c.watch("ns", "2.1.1.1:80")
 		c.apply(egress("some", "Allow", "[{cidr: 1.1.1.0/24}]"))

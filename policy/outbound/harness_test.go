@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/status"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
@@ -35,6 +36,8 @@ type cluster struct {
 	stopping chan struct{}
 	objects  *objects.Store
 }
+
+func defaultConfig() Config { return Config{Settings: linkerd.DefaultSettings()} }
 
 func newCluster(t testing.TB, config Config) *cluster {
 	t.Helper()

@@ -25,7 +25,7 @@ type loadShape struct{ Services, Namespaces, Streams, Changes int }
 // serveLoad is the server's process. The command "route S N" gives the route of
 // a Service the path /N.
 func serveLoad(shape loadShape) error {
-	c := newCluster(&testing.B{}, DefaultConfig())
+	c := newCluster(&testing.B{}, defaultConfig())
 	for i := range shape.Services {
 		c.put(loadService(i))
 		c.put(loadRoute(i, "/"))
@@ -130,7 +130,7 @@ func TestStreamMemory(t *testing.T) {
 func BenchmarkAnswer(b *testing.B) {
 	for _, count := range []int{0, 1, 20} {
 		b.Run(fmt.Sprint("routes=", count), func(b *testing.B) {
-			c := newCluster(b, DefaultConfig())
+			c := newCluster(b, defaultConfig())
 			c.put(mySvc())
 			for i := range count {
 				c.put(polHTTP.route(routeDoc{name: fmt.Sprint("r", i), rules: "[{matches: [{path: {value: /a}}], backendRefs: [{name: my-svc, port: 1}]}]"}))

@@ -94,7 +94,7 @@ func TestLookup(t *testing.T) {
 			  () -> first egress-fallback at [::ffff:10.96.0.10]:4191`},
 	} {
 		rulebook.Run(t, row.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(row.docs...)
 				wantText(t, row.want, c.get("ns", row.to))
 			})
@@ -130,7 +130,7 @@ func TestBadRequests(t *testing.T) {
 		{"the pod need not exist", &pb.TrafficSpec{SourceWorkload: "elsewhere:x", Target: addr(ip, 4191)}, defaultPolicy},
 	} {
 		rulebook.Run(t, row.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc())
 				wantText(t, row.want, c.ask(row.spec))
 				s := c.open(proto.CloneOf(row.spec))
@@ -144,7 +144,7 @@ func TestBadRequests(t *testing.T) {
 
 // Another cluster domain is stripped as often as it is there, and printed.
 func TestClusterDomain(t *testing.T) {
-	config := DefaultConfig()
+	config := defaultConfig()
 	config.ClusterDomain = "k8s.test"
 	bubble(t, config, func(t *testing.T, c *cluster) {
 		wantText(t, "NotFound authority must be of the form <name>.<namespace>.svc.k8s.test", c.get("ns", "a.b"))

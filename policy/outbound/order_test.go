@@ -22,7 +22,7 @@ func (noDeadline) Deadline() {}
 func TestOrderDoesNotMatter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(noDeadline{t}, func(rt *rapid.T) {
-			history := newCluster(t, DefaultConfig())
+			history := newCluster(t, defaultConfig())
 			defer synctest.Wait()
 			defer close(history.stopping)
 			names := slices.Sorted(maps.Keys(worldObjects))
@@ -67,7 +67,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			settle()
 
 			// The same objects, in another order, and their creation times kept.
-			rebuilt := newCluster(t, DefaultConfig())
+			rebuilt := newCluster(t, defaultConfig())
 			rebuilt.objects.Like(history.objects)
 			for _, name := range rapid.Permutation(slices.Sorted(maps.Keys(final))).Draw(rt, "order") {
 				rebuilt.put(final[name])

@@ -12,7 +12,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
 
@@ -144,7 +143,7 @@ func (d *deriver) annotate(p *parent, kind string, previous *parent) {
 	p.opaque = d.opaquePorts
 	if list, ok := values[linkerd.OpaquePortsAnnotation]; ok {
 		var err error
-		p.opaque, err = policy.ParsePorts(list)
+		p.opaque, err = linkerd.ParsePolicyPorts(list)
 		ignored("opaque ports", err)
 	}
 	var err error

@@ -34,7 +34,7 @@ func TestRouteAppears(t *testing.T) {
 					continue
 				}
 				rulebook.Run(t, row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
-					bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+					bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 						c.apply(parent.doc(), backendSvc)
 						s := c.watch("ns", parent.address)
 						if len(s.Take()) != 1 {
@@ -91,7 +91,7 @@ func TestRouteOrder(t *testing.T) {
 			{"P168 P169 by name", routeDoc{name: "a-route", created: old}, routeDoc{name: "b-route", created: old}},
 		} {
 			rulebook.Run(t, row.name+"/"+v.name, func(t *testing.T) {
-				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(mySvc(), v.route(row.second), v.route(row.first))
 					want := v.line(row.first.name) + "\n  -> first Service ns/my-svc:4191"
 					if v != tcp_ {
@@ -121,7 +121,7 @@ func TestRoutesWithoutAge(t *testing.T) {
 // What is otherwise equal is ordered by namespace and group.
 func TestRouteOrderOfEqualNames(t *testing.T) {
 	const old = "2026-01-01T00:00:00Z"
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc(), polHTTP.route(routeDoc{created: old}), gwHTTP.route(routeDoc{created: old}),
 			polHTTP.route(routeDoc{namespace: "a", created: old, parents: []string{toSvc + ", namespace: ns"}}))
 		wantText(t, `
@@ -136,7 +136,7 @@ func TestRouteOrderOfEqualNames(t *testing.T) {
 
 // gRPC wins over HTTP, HTTP over TLS, TLS over TCP.
 func TestProtocolOfRoutes(t *testing.T) {
-	scenario(t, "P179", DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P179", defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc())
 		s := c.watch("ns", "10.96.0.10:4191")
 		s.Take()
@@ -180,7 +180,7 @@ func TestRuleFilters(t *testing.T) {
 	} {
 		for _, v := range row.only {
 			rulebook.Run(t, row.name+"/"+v.name, func(t *testing.T) {
-				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(mySvc(), v.route(routeDoc{rules: "[{filters: [" + row.filters + "]}]"}))
 					got := c.get("ns", "10.96.0.10:4191")
 					if row.want == "" {
@@ -201,7 +201,7 @@ func TestRuleFilters(t *testing.T) {
 // Rules, matches and hosts are converted in order (B74: hosts as they are
 // written, proxies compare them without regard to case).
 func TestMatchesAndHosts(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc(), polHTTP.route(routeDoc{hostnames: "['*.A.b', web.example]", rules: "[{matches: [{path: {type: Exact, value: /a}, method: GET}, {headers: [{name: X, value: z}]}]}, {matches: [{queryParams: [{name: q, value: v}]}]}]"}))
 		wantText(t, `
 			http policy.linkerd.io/HTTPRoute ns/route hosts suffix:{reverse_labels:[b A]}; exact:web.example
@@ -222,7 +222,7 @@ func TestMatchesAndHosts(t *testing.T) {
 // Routes out of a denying EgressNetwork let through what they match.
 func TestRoutesOfDenyingEgressNetwork(t *testing.T) {
 	const own = "{group: policy.linkerd.io, kind: EgressNetwork, name: my-egress, port: 4191}"
-	scenario(t, "P190 P191 P295 P296 P297", DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P190 P191 P295 P296 P297", defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(egress("my-egress", "Deny", ""), backendSvc, tls_.route(routeDoc{parents: []string{toEgr}, hostnames: "[allowed.example]", rules: "[{backendRefs: [" + own + "]}]"}))
 		wantText(t, `
 			EgressNetwork ns/my-egress:4191 tls
@@ -266,7 +266,7 @@ func TestRoutesOfDenyingEgressNetwork(t *testing.T) {
 
 // Requests that match the valid rule pass, the others fail or find no route.
 func TestValidAndInvalidRules(t *testing.T) {
-	scenario(t, "P292", DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P292", defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc(), polHTTP.route(routeDoc{rules: "[{matches: [{path: {value: /valid}}], backendRefs: [{name: my-svc, port: 4191}]}, {matches: [{path: {value: /invalid}}], backendRefs: [{name: nosuch, port: 4191}]}]"}))
 		wantText(t, `
 			http policy.linkerd.io/HTTPRoute ns/route
@@ -290,7 +290,7 @@ func TestUnusableVersionLeavesLast(t *testing.T) {
 	} {
 		for i, bad := range row.docs {
 			rulebook.Run(t, fmt.Sprint("P311 B69 ", row.v.name, " ", i), func(t *testing.T) {
-				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(mySvc())
 					s := c.watch("ns", "10.96.0.10:4191")
 					s.want(defaultPolicy)

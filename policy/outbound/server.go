@@ -16,12 +16,10 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
-// Config is what a Server needs. The fields of the second half are flags of
-// the policy controller, in the form of their values (policy-inbound 1.2).
+// Config is what a Server needs.
 type Config struct {
 	State *state.State
 	Graph *view.Graph
@@ -35,27 +33,7 @@ type Config struct {
 	// Registerer gets the sizes of the index; nil means no metrics.
 	Registerer prometheus.Registerer
 
-	// ClusterNetworks is a list of address ranges: what is outside may leave the cluster.
-	ClusterNetworks string
-	ClusterDomain   string
-	// DefaultOpaquePorts is a list of ports and ranges.
-	DefaultOpaquePorts string
-	// AllowL5dRequestHeaders lets clients set timeouts and retries by headers.
-	AllowL5dRequestHeaders bool
-	// GlobalEgressNetworkNamespace holds the EgressNetworks of clients whose
-	// namespace has none.
-	GlobalEgressNetworkNamespace string
-}
-
-// DefaultConfig returns the values that Linkerd's chart sets, but for the IPv6
-// range in its cluster networks.
-func DefaultConfig() Config {
-	return Config{
-		ClusterNetworks:              linkerd.DefaultClusterNetworks,
-		ClusterDomain:                linkerd.DefaultClusterDomain,
-		DefaultOpaquePorts:           linkerd.DefaultOpaquePorts,
-		GlobalEgressNetworkNamespace: linkerd.DefaultEgressNamespace,
-	}
+	linkerd.Settings
 }
 
 // Server is the OutboundPolicies service. Its streams need a gRPC server with
@@ -76,16 +54,9 @@ var _ pb.OutboundPoliciesServer = (*Server)(nil)
 // kinds to the state, which therefore must not run or be read yet, and
 // families of views to the graph.
 func New(config Config) (*Server, error) {
-	d := &deriver{log: config.Log}
+	d := &deriver{log: config.Log, clusterNetworks: config.PolicyNetworks().Ranges(), opaquePorts: config.DefaultOpaquePorts.PortSet}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
-	}
-	var err error
-	if d.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
-		return nil, fmt.Errorf("cluster-networks: %w", err)
-	}
-	if d.opaquePorts, err = policy.ParsePorts(config.DefaultOpaquePorts); err != nil {
-		return nil, fmt.Errorf("default-opaque-ports: %w", err)
 	}
 	ix := newIndex(config.State, d, config.Routes)
 	if config.Registerer != nil {

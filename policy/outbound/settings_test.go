@@ -65,7 +65,7 @@ func TestRetriesAndTimeouts(t *testing.T) {
 		for _, parent := range bothParents {
 			for _, v := range row.only {
 				rulebook.Run(t, row.name+"/"+parent.name+"/"+v.name, func(t *testing.T) {
-					bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+					bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 						c.apply(parent.doc(row.parent), v.route(routeDoc{parents: []string{parent.ref}, annotations: row.route, rules: "[{" + row.rule + "}]"}))
 						protocol := strings.Fields(v.line(""))[0]
 						rule := strings.Split(routesOf(protocol, c.get("ns", parent.address)), "\n")[1]
@@ -80,7 +80,7 @@ func TestRetriesAndTimeouts(t *testing.T) {
 
 // What a parent says applies to its default routes as well.
 func TestDefaultRoutesHaveParentSettings(t *testing.T) {
-	config := DefaultConfig()
+	config := defaultConfig()
 	config.AllowL5dRequestHeaders = true
 	scenario(t, "P205 P208", config, func(t *testing.T, c *cluster) {
 		annotations := []string{"retry.linkerd.io/http: '5xx,gateway-error,404,200-299'", "retry.linkerd.io/grpc: internal", "timeout.linkerd.io/request: 3s"}
@@ -140,7 +140,7 @@ func TestGroupsOfAnnotations(t *testing.T) {
 		{linkerd.OpaquePortsAnnotation, "x", nil},
 	} {
 		t.Run(row.annotation, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				values := maps.Clone(good)
 				values[row.annotation] = row.value
 				var annotations []string
@@ -191,7 +191,7 @@ func TestAppProtocol(t *testing.T) {
 		{"a bad list is empty", "", "config.linkerd.io/opaque-ports: '4191,x'", nil, "detect", ""},
 	} {
 		rulebook.Run(t, row.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				port := "{port: 4191}"
 				if row.appProtocol != "" {
 					port = "{port: 4191, appProtocol: " + row.appProtocol + "}"
@@ -225,7 +225,7 @@ func TestAppProtocolOfSharedNumber(t *testing.T) {
 		{"neither", "{port: 53, protocol: TCP}, {port: 53, protocol: UDP}", "detect"},
 	} {
 		rulebook.Run(t, row.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(serviceSpec("my-svc", "clusterIPs: [10.96.0.10], ports: ["+row.ports+"]"))
 				wantText(t, "Service ns/my-svc:53 "+row.want, head(c.get("ns", "10.96.0.10:53")))
 			})
@@ -235,7 +235,7 @@ func TestAppProtocolOfSharedNumber(t *testing.T) {
 
 // Opaque by the default list, by annotation, and not at all.
 func TestOpaquePorts(t *testing.T) {
-	scenario(t, "P170 P171 P219", DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P170 P171 P219", defaultConfig(), func(t *testing.T, c *cluster) {
 		mysql := func(annotations ...string) string {
 			return serviceSpec("my-svc", "clusterIPs: [10.96.0.10], ports: [{port: 3306}, {port: 25, appProtocol: http}]", annotations...)
 		}
@@ -335,7 +335,7 @@ func TestFailureAccrual(t *testing.T) {
 	} {
 		for _, parent := range bothParents {
 			rulebook.Run(t, row.name+"/"+parent.name, func(t *testing.T) {
-				bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+				bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 					c.apply(parent.doc(row.annotations...))
 					wantText(t, parent.resource+" detect"+row.want, head(c.get("ns", parent.address)))
 					c.apply(grpc_.route(routeDoc{parents: []string{parent.ref}}))
@@ -348,7 +348,7 @@ func TestFailureAccrual(t *testing.T) {
 
 // Accrual is also that of ports that declare their protocol; annotations of routes say nothing.
 func TestFailureAccrualOfPorts(t *testing.T) {
-	bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(serviceSpec("my-svc", "clusterIPs: [10.96.0.10], ports: [{port: 1, appProtocol: http}, {port: 2, appProtocol: kubernetes.io/h2c}, {port: 3, appProtocol: x}]", balancer+": consecutive"))
 		want := consecutive("max_failures:7 " + defaults)
 		wantText(t, "Service ns/my-svc:1 http1"+want, head(c.get("ns", "10.96.0.10:1")))
@@ -362,7 +362,7 @@ func TestFailureAccrualOfPorts(t *testing.T) {
 // The load of failing endpoints.
 func TestPenalty(t *testing.T) {
 	on := alpha + "penalize-failures: 'true'"
-	scenario(t, "P229 P230 P232 P233 P234 P235 P236", DefaultConfig(), func(t *testing.T, c *cluster) {
+	scenario(t, "P229 P230 P232 P233 P234 P235 P236", defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc())
 		s := c.watch("ns", "10.96.0.10:4191")
 		s.want(defaultPolicy) // P234
@@ -389,7 +389,7 @@ func TestPenalty(t *testing.T) {
 	// for the default backend of all; other explicit backends have none.
 	for _, v := range allVariants {
 		rulebook.Run(t, "P237 P238 "+v.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				protocol := strings.Fields(v.line(""))[0]
 				text := func() string {
 					_, backends, _ := strings.Cut(routesOf(protocol, c.get("ns", "10.96.0.10:4191")), "-> ")
@@ -420,7 +420,7 @@ func TestPenalty(t *testing.T) {
 		{"bad settings of what is off", alpha + "penalize-failures: 'false', " + alpha + "load-biaser-penalty: x", ""},
 	} {
 		rulebook.Run(t, row.name, func(t *testing.T) {
-			bubble(t, DefaultConfig(), func(t *testing.T, c *cluster) {
+			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(row.annotations))
 				_, got, _ := strings.Cut(routesOf("opaque", c.get("ns", "10.96.0.10:4191")), "my-svc:4191")
 				wantText(t, row.want, strings.TrimSpace(strings.Split(got, "\n")[0]))

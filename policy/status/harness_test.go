@@ -91,8 +91,8 @@ func (c *cluster) join(identity string) *member {
 		return true, patched, nil
 	})
 	m.Writer, err = New(Config{
-		State: st, Graph: m.graph, Routes: gateway.New(st, log), Client: client, Kube: c.leases, Namespace: "linkerd", Identity: identity,
-		ClusterNetworks: linkerd.DefaultClusterNetworks, Registerer: m.registry,
+		State: st, Graph: m.graph, Routes: gateway.New(st, log), Client: client, Kube: c.leases, Identity: identity,
+		Settings: linkerd.DefaultSettings(), Registerer: m.registry,
 		Log: log,
 	})
 	if err != nil {

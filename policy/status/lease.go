@@ -19,14 +19,14 @@ const leaseManager = "policy-controller"
 // there is none, as with a control plane of this process alone, nobody does.
 func (w *Writer) createLease(ctx context.Context) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: w.config.Namespace,
+		Namespace: w.config.ControlPlaneNamespace,
 		Name:      linkerd.PolicyWriteLease,
 		Labels: map[string]string{
 			linkerd.ControlPlaneComponentLabel: "destination",
-			linkerd.ControlPlaneNSLabel:        w.config.Namespace,
+			linkerd.ControlPlaneNSLabel:        w.config.ControlPlaneNamespace,
 		},
 	}}
-	owner, err := w.config.Kube.AppsV1().Deployments(w.config.Namespace).Get(ctx, w.config.DeploymentName, metav1.GetOptions{})
+	owner, err := w.config.Kube.AppsV1().Deployments(w.config.ControlPlaneNamespace).Get(ctx, w.config.DeploymentName, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		controller := true
@@ -34,11 +34,11 @@ func (w *Writer) createLease(ctx context.Context) error {
 			APIVersion: "apps/v1", Kind: "Deployment", Name: owner.Name, UID: owner.UID, Controller: &controller,
 		}}
 	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("read the Deployment %s/%s: %w", w.config.Namespace, w.config.DeploymentName, err)
+		return fmt.Errorf("read the Deployment %s/%s: %w", w.config.ControlPlaneNamespace, w.config.DeploymentName, err)
 	}
-	_, err = w.config.Kube.CoordinationV1().Leases(w.config.Namespace).Create(ctx, lease, metav1.CreateOptions{FieldManager: leaseManager})
+	_, err = w.config.Kube.CoordinationV1().Leases(w.config.ControlPlaneNamespace).Create(ctx, lease, metav1.CreateOptions{FieldManager: leaseManager})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create the Lease %s/%s: %w", w.config.Namespace, lease.Name, err)
+		return fmt.Errorf("create the Lease %s/%s: %w", w.config.ControlPlaneNamespace, lease.Name, err)
 	}
 	return nil
 }

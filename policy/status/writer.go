@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/reconcile"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
-	"github.com/linkerd-lite/linkerd-lite/policy"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
@@ -46,21 +44,20 @@ type Config struct {
 	// Client patches; Kube keeps the Lease.
 	Client dynamic.Interface
 	Kube   kubernetes.Interface
-	// Namespace of the control plane, where the Lease lives.
-	Namespace string
 	// DeploymentName is the Deployment that owns the Lease,
 	// DefaultDeploymentName if empty.
 	DeploymentName string
 	// Identity of the Lease's holder.
 	Identity string
-	// ClusterNetworks is a list of address ranges.
-	ClusterNetworks string
 	// PatchTimeout is DefaultPatchTimeout if zero.
 	PatchTimeout time.Duration
 	// Log may be nil.
 	Log *slog.Logger
 	// Registerer gets the metrics of policy-status 5; nil means no metrics.
 	Registerer prometheus.Registerer
+
+	// Settings say where the Lease lives and which networks are the cluster's.
+	linkerd.Settings
 }
 
 // Writer keeps the status of objects what it should be.
@@ -86,11 +83,8 @@ func New(config Config) (*Writer, error) {
 	if config.DeploymentName == "" {
 		config.DeploymentName = DefaultDeploymentName
 	}
-	w := &Writer{config: config, log: config.Log}
+	w := &Writer{config: config, log: config.Log, clusterNetworks: config.PolicyNetworks().Ranges()}
 	var err error
-	if w.clusterNetworks, err = policy.ParseNetworks(config.ClusterNetworks); err != nil {
-		return nil, fmt.Errorf("cluster-networks: %w", err)
-	}
 	w.index = newIndex(config.State, config.Routes)
 	if w.metrics, err = newMetrics(config.Registerer); err != nil {
 		return nil, err
@@ -103,7 +97,7 @@ func New(config Config) (*Writer, error) {
 		Write: w.write,
 		Lease: lease.Config{
 			Client:    config.Kube.CoordinationV1(),
-			Namespace: config.Namespace,
+			Namespace: config.ControlPlaneNamespace,
 			Name:      linkerd.PolicyWriteLease,
 			Identity:  config.Identity,
 			Log:       w.log,

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/pki"
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 )
@@ -40,8 +41,7 @@ const EventSource = "linkerd-identity"
 // Config sets up a Service.
 type Config struct {
 	Files Files
-	// ControlPlaneNamespace and TrustDomain are part of every identity.
-	ControlPlaneNamespace, TrustDomain string
+	linkerd.Settings
 	// Lifetime is that of leaf certificates, ClockSkew what is added to it at
 	// both ends. Zero means the default.
 	Lifetime, ClockSkew time.Duration

@@ -33,6 +33,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	identitypb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/identity"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
@@ -63,15 +64,14 @@ func run(t testing.TB, c clock.WithTicker, change ...func(*identity.Config)) *fi
 	t.Helper()
 	f := &fixture{dir: t.TempDir(), events: record.NewFakeRecorder(10_000), registry: prometheus.NewRegistry(), log: &logs.Buffer{}}
 	config := identity.Config{
-		Files:                 identity.Files{Dir: f.dir},
-		ControlPlaneNamespace: "linkerd",
-		TrustDomain:           "cluster.local",
-		Reviews:               &identitytest.Reviewer{},
-		Events:                f.events,
-		IssuerReplaced:        func() { f.replaced.Add(1) },
-		Registerer:            f.registry,
-		Clock:                 c,
-		Log:                   slog.New(slog.NewTextHandler(f.log, nil)),
+		Files:          identity.Files{Dir: f.dir},
+		Settings:       linkerd.DefaultSettings(),
+		Reviews:        &identitytest.Reviewer{},
+		Events:         f.events,
+		IssuerReplaced: func() { f.replaced.Add(1) },
+		Registerer:     f.registry,
+		Clock:          c,
+		Log:            slog.New(slog.NewTextHandler(f.log, nil)),
 	}
 	for _, c := range change {
 		c(&config)
@@ -324,7 +324,7 @@ func gauge(t *testing.T, f *fixture) prometheus.Collector {
 func TestNotLoaded(t *testing.T) {
 	rulebook.Covers(t, "I18")
 	service, err := identity.New(identity.Config{
-		Files: identity.Files{Dir: t.TempDir()}, ControlPlaneNamespace: "linkerd", TrustDomain: "cluster.local",
+		Files: identity.Files{Dir: t.TempDir()}, Settings: linkerd.DefaultSettings(),
 		Registerer: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -366,7 +366,7 @@ func TestNewAndRunRefuse(t *testing.T) {
 	} {
 		rulebook.Run(t, test.name, func(t *testing.T) {
 			config := identity.Config{
-				Files: identity.Files{Dir: t.TempDir()}, ControlPlaneNamespace: "linkerd", TrustDomain: "cluster.local",
+				Files: identity.Files{Dir: t.TempDir()}, Settings: linkerd.DefaultSettings(),
 				Registerer: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: slog.New(slog.DiscardHandler),
 			}
 			test.change(&config)

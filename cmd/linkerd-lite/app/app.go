@@ -111,6 +111,10 @@ of kubectl that of kubectl.`,
 		&cobra.Group{ID: groupProxy, Title: "Run proxies in it:"},
 	)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var invalid *pflag.InvalidValueError
+		if errors.As(err, &invalid) {
+			err = flagError(invalid.GetFlag().Name, invalid.GetValue(), "%v", invalid.Unwrap())
+		}
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 	})
 	for _, group := range []struct {

@@ -41,22 +41,31 @@ func (o *controlPlaneFlags) addFlags(groups *cliflag.NamedFlagSets, listeners ..
 	flags.StringVar(&o.ControlPlaneNamespace, "controller-namespace", o.ControlPlaneNamespace, "namespace of the control plane")
 	flags.StringVar(&o.ClusterDomain, "cluster-domain", o.ClusterDomain, "DNS domain of the cluster")
 	flags.StringVar(&o.TrustDomain, "identity-trust-domain", o.TrustDomain, "domain of TLS identities (default: the cluster domain)")
-	flags.StringVar(&o.DefaultOpaquePorts, "default-opaque-ports", o.DefaultOpaquePorts, "ports handled as bytes unless something else is said")
-	flags.StringVar(&o.ClusterNetworks, "cluster-networks", o.ClusterNetworks, "networks of the cluster, comma-separated (proxies get fd00::/8 too by default, and with --enable-ipv6 so does policy)")
-	flags.StringVar(&o.ProbeNetworks, "probe-networks", o.ProbeNetworks, "networks from which kubelets probe, comma-separated")
+	flags.TextVar(&o.DefaultOpaquePorts, "default-opaque-ports", o.DefaultOpaquePorts,
+		"`ports` handled as bytes unless something else is said")
+	flags.TextVar(&o.ClusterNetworks, "cluster-networks", o.ClusterNetworks,
+		"`networks` of the cluster, comma-separated (proxies get fd00::/8 too by default, and with --enable-ipv6 so does policy)")
+	flags.TextVar(&o.ProbeNetworks, "probe-networks", o.ProbeNetworks, "`networks` from which kubelets probe, comma-separated")
 	flags.StringVar(&o.DefaultPolicy, "default-policy", o.DefaultPolicy, "inbound policy where none is configured")
-	flags.StringVar(&o.EgressNamespace, "global-egress-network-namespace", o.EgressNamespace, "namespace whose EgressNetworks are for all")
-	flags.StringVar(&o.OutboundTransportMode, "outbound-transport-mode", o.OutboundTransportMode, "how meshed endpoints are reached: transport-header or transparent")
+	flags.StringVar(&o.GlobalEgressNetworkNamespace, "global-egress-network-namespace", o.GlobalEgressNetworkNamespace,
+		"namespace whose EgressNetworks are for all")
+	flags.StringVar(&o.OutboundTransportMode, "outbound-transport-mode", o.OutboundTransportMode,
+		"how meshed endpoints are reached: transport-header or transparent")
 	flags.BoolVar(&o.EnableH2Upgrade, "enable-h2-upgrade", o.EnableH2Upgrade, "let proxies upgrade HTTP/1 to HTTP/2 between them")
 	flags.BoolVar(&o.EnableEndpointSlices, "enable-endpoint-slices", o.EnableEndpointSlices, "read EndpointSlices rather than Endpoints")
 	flags.BoolVar(&o.EnableIPv6, "enable-ipv6", o.EnableIPv6, "prefer IPv6 addresses of dual-stack services")
-	flags.BoolVar(&o.ZoneWeights, "ext-endpoint-zone-weights", o.ZoneWeights, "weigh endpoints by the client's zone")
-	flags.BoolVar(&o.AllowL5dHeaders, "allow-l5d-request-headers", o.AllowL5dHeaders, "let requests set timeouts and retries by l5d-* headers")
-	flags.StringVar(&o.MeshedHTTP2Params, "meshed-http2-client-params", o.MeshedHTTP2Params, "HTTP/2 parameters for clients of meshed endpoints, as JSON")
-	flags.BoolVar(&o.StrictProfiles, "strict-profiles", o.StrictProfiles, "refuse profiles of missing services, and send empty ones for undefined ports, as Linkerd does after 2.20")
-	flags.BoolVar(&o.RequireClientCertificates, "require-client-certificates", o.RequireClientCertificates, "refuse TLS clients without a certificate on the destination and policy ports; a proxy has none when it starts")
+	flags.BoolVar(&o.ExtEndpointZoneWeights, "ext-endpoint-zone-weights", o.ExtEndpointZoneWeights, "weigh endpoints by the client's zone")
+	flags.BoolVar(&o.AllowL5dRequestHeaders, "allow-l5d-request-headers", o.AllowL5dRequestHeaders,
+		"let requests set timeouts and retries by l5d-* headers")
+	flags.StringVar(&o.MeshedHTTP2ClientParams, "meshed-http2-client-params", o.MeshedHTTP2ClientParams,
+		"HTTP/2 parameters for clients of meshed endpoints, as JSON")
+	flags.BoolVar(&o.StrictProfiles, "strict-profiles", o.StrictProfiles,
+		"refuse profiles of missing services, and send empty ones for undefined ports, as Linkerd does after 2.20")
+	flags.BoolVar(&o.RequireClientCertificates, "require-client-certificates", o.RequireClientCertificates,
+		"refuse TLS clients without a certificate on the destination and policy ports; a proxy has none when it starts")
 	flags.Uint32Var(&o.PatchTimeoutMs, "patch-timeout-ms", o.PatchTimeoutMs, "how long writing a status may take, in milliseconds")
-	flags.StringVar(&o.PolicyDeployment, "policy-deployment-name", o.PolicyDeployment, "Deployment that owns the Lease of whoever writes status")
+	flags.StringVar(&o.PolicyDeployment, "policy-deployment-name", o.PolicyDeployment,
+		"Deployment that owns the Lease of whoever writes status")
 	flags.BoolVar(&o.EnablePprof, "enable-pprof", o.EnablePprof, "serve /debug/pprof on the admin address")
 	o.linkerd.addFlags(groups.FlagSet("idle"))
 }
@@ -74,19 +83,14 @@ func (o *controlPlaneFlags) complete() error {
 	if err := o.Addresses.Check(); err != nil {
 		return err
 	}
-	for flag, value := range map[string]string{"cluster-networks": o.ClusterNetworks, "probe-networks": o.ProbeNetworks} {
-		if _, err := parsePrefixes(flag, value); err != nil {
-			return err
-		}
-	}
 	for _, err := range []error{
-		oneOf("outbound-transport-mode", o.OutboundTransportMode, embedded.TransportHeader, embedded.TransportTransparent),
+		oneOf("outbound-transport-mode", o.OutboundTransportMode, linkerd.TransportHeader, linkerd.TransportTransparent),
 		oneOf("default-policy", o.DefaultPolicy, linkerd.InboundPolicies()...),
 		domain("cluster-domain", o.ClusterDomain),
 		domain("identity-trust-domain", cmp.Or(o.TrustDomain, o.ClusterDomain)),
 		namespace("controller-namespace", o.ControlPlaneNamespace),
-		namespace("global-egress-network-namespace", o.EgressNamespace),
-		jsonObject("meshed-http2-client-params", o.MeshedHTTP2Params),
+		namespace("global-egress-network-namespace", o.GlobalEgressNetworkNamespace),
+		jsonObject("meshed-http2-client-params", o.MeshedHTTP2ClientParams),
 	} {
 		if err != nil {
 			return err
@@ -126,8 +130,10 @@ func (o *clusterFlags) addFlags(groups *cliflag.NamedFlagSets) {
 	flags = groups.FlagSet("data")
 	addDataDirFlag(flags, &c.DataDir)
 	flags.BoolVar(&c.Ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
-	flags.StringArrayVar(&c.Exclude, "exclude", nil, "a pattern, in the syntax of .gitignore, of what is no manifest; repeatable. Files named .linkerdliteignore in a DIR do the same")
-	flags.BoolVar(&c.PruneEmpty, "prune-empty", false, "delete what came from a DIR or a kustomization that has no objects any more, instead of keeping it until it has some again")
+	flags.StringArrayVar(&c.Exclude, "exclude", nil,
+		"a pattern, in the syntax of .gitignore, of what is no manifest; repeatable. Files named .linkerdliteignore in a DIR do the same")
+	flags.BoolVar(&c.PruneEmpty, "prune-empty", false,
+		"delete what came from a DIR or a kustomization that has no objects any more, instead of keeping it until it has some again")
 	flags.BoolVar(&c.NoFsync, "unsafe-no-fsync", false, "do not wait for the disk: faster, but a crash of the machine may lose writes")
 	flags.StringSliceVar(&c.EtcdServers, "etcd-servers", nil, "URLs of an existing etcd to use instead of the built-in one")
 	var all []string

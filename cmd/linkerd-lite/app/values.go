@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/linkerd-lite/linkerd-lite/policy"
 )
 
 // The values of flags. Every error names the flag, the value and what would be
@@ -52,18 +50,6 @@ func jsonObject(flag, value string) error {
 		return nil
 	}
 	return flagError(flag, value, "must be an object in JSON")
-}
-
-// parsePrefixes reads the ranges of a flag, without their host bits.
-func parsePrefixes(flag, value string) ([]netip.Prefix, error) {
-	prefixes, err := policy.ParseNetworks(value)
-	if err != nil {
-		return nil, flagError(flag, value, "%v", err)
-	}
-	for i, prefix := range prefixes {
-		prefixes[i] = prefix.Masked()
-	}
-	return prefixes, nil
 }
 
 // parseRanges reads the ranges of a flag, where a single address is a mistake.

@@ -15,6 +15,11 @@ func NewIPAddress(addr netip.Addr) *IPAddress {
 	return &IPAddress{Ip: &IPAddress_Ipv6{Ipv6: &IPv6{First: binary.BigEndian.Uint64(b[:8]), Last: binary.BigEndian.Uint64(b[8:])}}}
 }
 
+// NewIPNetwork is the wire form of a range. Host bits are sent as they are (P107).
+func NewIPNetwork(network netip.Prefix) *IPNetwork {
+	return &IPNetwork{Ip: NewIPAddress(network.Addr()), PrefixLen: uint32(network.Bits())}
+}
+
 // Addr is the address that x stands for, the zero Addr if it has none.
 func (x *IPAddress) Addr() netip.Addr {
 	switch ip := x.GetIp().(type) {

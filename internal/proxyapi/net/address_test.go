@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // An address stays what it is on its way to the wire and back; mapped ones are of IPv6.
@@ -30,5 +31,18 @@ func TestAddresses(t *testing.T) {
 		if addr := none.Addr(); addr.IsValid() {
 			t.Errorf("%v is %s", none, addr)
 		}
+	}
+}
+
+// Host bits are sent as they are.
+func TestNetworks(t *testing.T) {
+	rulebook.Covers(t, "P107")
+	got := net.NewIPNetwork(netip.MustParsePrefix("192.0.2.1/24"))
+	if got.GetIp().GetIpv4() != 0xC0000201 || got.GetPrefixLen() != 24 {
+		t.Errorf("%v", got)
+	}
+	got = net.NewIPNetwork(netip.MustParsePrefix("fd00::1/64"))
+	if got.GetIp().GetIpv6().GetFirst() != 0xfd00<<48 || got.GetIp().GetIpv6().GetLast() != 1 || got.GetPrefixLen() != 64 {
+		t.Errorf("IPv6: %v", got)
 	}
 }

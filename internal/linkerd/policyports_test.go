@@ -1,4 +1,4 @@
-package policy
+package linkerd
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 )
 
 // policy-inbound 4.3. A want of "bad" is an error.
-func TestParsePorts(t *testing.T) {
+func TestParsePolicyPorts(t *testing.T) {
 	for list, want := range map[string]string{
 		"":                   "",
 		" , ,":               "",
@@ -29,7 +29,7 @@ func TestParsePorts(t *testing.T) {
 		"80,http":            "bad",
 		"80 81":              "bad",
 	} {
-		got, err := ParsePorts(list)
+		got, err := ParsePolicyPorts(list)
 		text := got.String()
 		if err != nil {
 			text = "bad"
@@ -41,18 +41,18 @@ func TestParsePorts(t *testing.T) {
 }
 
 // Of a long list an error names what is needed to recognise it.
-func TestErrorOfManyBadPorts(t *testing.T) {
+func TestErrorOfManyBadPolicyPorts(t *testing.T) {
 	rulebook.Covers(t, "F11")
-	_, err := ParsePorts(strings.Repeat("no-port,", 60_000))
+	_, err := ParsePolicyPorts(strings.Repeat("no-port,", 60_000))
 	if err == nil || len(err.Error()) > 400 || !strings.Contains(err.Error(), "no-port") {
 		t.Errorf("%.500v", err)
 	}
 }
 
-func FuzzParsePorts(f *testing.F) {
+func FuzzParsePolicyPorts(f *testing.F) {
 	f.Add("80, 8000-8002,,")
 	f.Fuzz(func(t *testing.T, list string) {
-		ports, err := ParsePorts(list)
+		ports, err := ParsePolicyPorts(list)
 		if err != nil {
 			if len(ports.Ranges()) > 0 {
 				t.Fatalf("%q is bad and yet has ports %v", list, ports)
@@ -62,7 +62,7 @@ func FuzzParsePorts(f *testing.F) {
 		if ports.Contains(0) {
 			t.Fatalf("%q has port 0", list)
 		}
-		again, err := ParsePorts(ports.String())
+		again, err := ParsePolicyPorts(ports.String())
 		if err != nil || !again.Equal(ports) {
 			t.Fatalf("%q is read as %v and then as %v: %v", list, ports, again, err)
 		}

@@ -1,22 +1,21 @@
-package policy
+package linkerd
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
-// ParsePorts reads a comma-separated list of ports and ranges as the policy
+// ParsePolicyPorts reads a comma-separated list of ports and ranges as the policy
 // controller does (policy-inbound 4.3): items and the ends of ranges are
 // trimmed, empty items are skipped, and one bad item spoils the whole list,
 // since a list that is half understood may open what was meant to be closed.
-// Destination and the flags are more lenient, as Linkerd has one grammar in Rust
-// and one in Go: see linkerd.ParsePortSet.
-func ParsePorts(list string) (linkerd.PortSet, error) {
-	var ranges []linkerd.PortRange
+// ParsePortSet, which destination and the injector use, is more lenient, as
+// Linkerd has one grammar in Rust and one in Go.
+func ParsePolicyPorts(list string) (PortSet, error) {
+	var ranges []PortRange
 	for _, item := range strings.Split(list, ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
@@ -28,18 +27,18 @@ func ParsePorts(list string) (linkerd.PortSet, error) {
 		}
 		l, err := parsePort(low)
 		if err != nil {
-			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", printable.Short(list), err)
+			return PortSet{}, fmt.Errorf("ports %q: %w", printable.Short(list), err)
 		}
 		h, err := parsePort(high)
 		if err != nil {
-			return linkerd.PortSet{}, fmt.Errorf("ports %q: %w", printable.Short(list), err)
+			return PortSet{}, fmt.Errorf("ports %q: %w", printable.Short(list), err)
 		}
 		if h < l {
-			return linkerd.PortSet{}, fmt.Errorf("ports %q: range %q ends before it starts", printable.Short(list), printable.Short(item))
+			return PortSet{}, fmt.Errorf("ports %q: range %q ends before it starts", printable.Short(list), printable.Short(item))
 		}
-		ranges = append(ranges, linkerd.PortRange{Low: l, High: h})
+		ranges = append(ranges, PortRange{Low: l, High: h})
 	}
-	return linkerd.NewPortSet(ranges...), nil
+	return NewPortSet(ranges...), nil
 }
 
 func parsePort(text string) (uint16, error) {
