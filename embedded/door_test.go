@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func dial(t *testing.T, l net.Listener) net.Conn {
@@ -22,9 +24,9 @@ func dial(t *testing.T, l net.Listener) net.Conn {
 	return conn
 }
 
-// H8: who comes before anybody serves is sent away at once, who comes later is
-// served.
+// Who comes before anybody serves is sent away at once, who comes later is served.
 func TestDoor(t *testing.T) {
+	rulebook.Covers(t, "H8")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // server is as much of an API server as a keeper sees.
@@ -123,8 +124,9 @@ func (k *keeperTest) problems() string {
 var configMap = ref{corev1.SchemeGroupVersion.WithResource("configmaps"), "linkerd", "linkerd-config"}
 
 // Objects are written at the start, the namespace first, when a certificate was
-// replaced, and one by one when others change them (F6); at no other time.
+// replaced, and one by one when others change them; at no other time.
 func TestKeeperWrites(t *testing.T) {
+	rulebook.Covers(t, "F6")
 	synctest.Test(t, func(t *testing.T) {
 		k := runKeeper(t, &server{})
 		if n := k.after(time.Hour); n != k.all || k.order[0] != "namespaces linkerd" || !k.ready {
@@ -155,9 +157,10 @@ func TestKeeperWrites(t *testing.T) {
 	})
 }
 
-// F1: one that is refused is a problem; the others are there, and it follows
-// when it can.
+// One that is refused is a problem; the others are there, and it follows when it
+// can.
 func TestKeeperRefused(t *testing.T) {
+	rulebook.Covers(t, "F1")
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{refuse: func(id string, _ bool) error {
 			if id == "services linkerd-dst" {
@@ -184,9 +187,10 @@ func TestKeeperRefused(t *testing.T) {
 	})
 }
 
-// F1: what cannot be changed in place, being immutable or of another type, is
-// deleted and made anew; what is refused for another reason stays.
+// What cannot be changed in place, being immutable or of another type, is deleted
+// and made anew; what is refused for another reason stays.
 func TestKeeperReplacesWhatIsImmutable(t *testing.T) {
+	rulebook.Covers(t, "F1")
 	synctest.Test(t, func(t *testing.T) {
 		k := runKeeper(t, &server{refuse: func(id string, deleted bool) error {
 			switch {
@@ -209,9 +213,10 @@ func TestKeeperReplacesWhatIsImmutable(t *testing.T) {
 	})
 }
 
-// F1, F6: a namespace that is being deleted holds up nothing: its holder is
-// named, what is outside of it is written, and the rest when it is back.
+// A namespace that is being deleted holds up nothing: its holder is named, what is
+// outside of it is written, and the rest when it is back.
 func TestKeeperNamespaceBeingDeleted(t *testing.T) {
+	rulebook.Covers(t, "F1, F6")
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{terminating: map[string]any{
 			"metadata": map[string]any{"uid": "1", "deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": []any{"example.com/hold"}},
@@ -269,6 +274,7 @@ func TestKeeperNeedsAConfiguration(t *testing.T) {
 }
 
 func TestOwned(t *testing.T) {
+	rulebook.Covers(t, "B80, C1")
 	owned, err := Owned("mesh")
 	if err != nil {
 		t.Fatal(err)

@@ -12,13 +12,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
-// F9: a store has one instance. Another is refused with the holder's name; the
-// same data directory comes back at once, also after a kill; and whoever waits
-// until the holder has stopped gets it.
+// A store has one instance. Another is refused with the holder's name; the same
+// data directory comes back at once, also after a kill; and whoever waits until
+// the holder has stopped gets it.
 func TestClaim(t *testing.T) {
+	rulebook.Covers(t, "F9")
 	dir := t.TempDir()
 	store, err := New(Config{Dir: filepath.Join(dir, "etcd"), Socket: filepath.Join(dir, "e"), UnsafeNoFsync: true})
 	if err != nil {

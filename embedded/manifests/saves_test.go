@@ -121,9 +121,10 @@ func TestNewDirectories(t *testing.T) {
 	}
 }
 
-// TestSymlinks: links to files are followed, and links to directories inside the directory; what leads
-// out of it is not walked (F4), and nothing is deleted because of it.
+// Links to files are followed, and links to directories inside the directory; what leads out of it is
+// not walked, and nothing is deleted because of it.
 func TestSymlinks(t *testing.T) {
+	rulebook.Covers(t, "F4")
 	t.Parallel()
 	b := newBench(t)
 	elsewhere := t.TempDir()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func mode(t *testing.T, path string) os.FileMode {
@@ -17,8 +19,9 @@ func mode(t *testing.T, path string) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// F10: whatever mode a data directory had, only its owner can enter it.
+// Whatever mode a data directory had, only its owner can enter it.
 func TestDataDirectoryIsPrivate(t *testing.T) {
+	rulebook.Covers(t, "F10")
 	for _, before := range []os.FileMode{0, 0o755, 0o777, 0o500} {
 		path := filepath.Join(t.TempDir(), "d")
 		if before != 0 {
@@ -54,9 +57,10 @@ func TestForeignDirectoryStaysAsItIs(t *testing.T) {
 	}
 }
 
-// F10: without a home, the state lies where others can make files: a link or a
-// file of theirs in its place is refused.
+// Without a home, the state lies where others can make files: a link or a file of
+// theirs in its place is refused.
 func TestTemporaryHome(t *testing.T) {
+	rulebook.Covers(t, "F10")
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
 	t.Setenv("XDG_STATE_HOME", "")
@@ -88,8 +92,9 @@ func TestTemporaryHome(t *testing.T) {
 	}
 }
 
-// C8, B86: who cannot write at home is found all the same.
+// Who cannot write at home is found all the same.
 func TestAnnounceWithoutHome(t *testing.T) {
+	rulebook.Covers(t, "B86, C8")
 	if os.Getuid() == 0 {
 		// Root can write everywhere: a file in the way stands for what cannot be made.
 		file := filepath.Join(t.TempDir(), "file")

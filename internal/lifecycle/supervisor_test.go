@@ -214,8 +214,9 @@ func TestFailureTimeout(t *testing.T) {
 	<-ended
 }
 
-// C14: a part that takes long is told of once, with what it waits for.
+// A part that takes long is told of once, with what it waits for.
 func TestSlow(t *testing.T) {
+	rulebook.Covers(t, "C14")
 	synctest.Test(t, func(t *testing.T) {
 		var slow []Status
 		release := make(chan struct{})

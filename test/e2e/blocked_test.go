@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // blockers are manifests that in a store would refuse or hold up whatever the
@@ -90,9 +92,10 @@ spec:
 `},
 }
 
-// F1: whatever lies in the directory or in the store, the instance gets ready,
-// goes on, and is free of it once the file is gone.
+// Whatever lies in the directory or in the store, the instance gets ready, goes on,
+// and is free of it once the file is gone.
 func TestBlockersInTheDirectory(t *testing.T) {
+	rulebook.Covers(t, "F1")
 	if testing.Short() {
 		t.Skip("starts clusters")
 	}
@@ -181,10 +184,11 @@ var (
 	serversResource    = schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v1beta3", Resource: "servers"}
 )
 
-// F1, F6: our own objects, changed so that they cannot be written or do not go
-// away, and an object that nobody can read: the next start gets ready, names
-// what is held by whom, and all is well once that has gone.
+// Our own objects, changed so that they cannot be written or do not go away, and an
+// object that nobody can read: the next start gets ready, names what is held by
+// whom, and all is well once that has gone.
 func TestOwnObjectsHeld(t *testing.T) {
+	rulebook.Covers(t, "F1, F6, C1")
 	if testing.Short() {
 		t.Skip("starts clusters")
 	}
@@ -275,8 +279,9 @@ func TestOwnObjectsHeld(t *testing.T) {
 	p.stop(t, syscall.SIGTERM)
 }
 
-// F1: a conversion webhook that nobody answers, on a definition of ours.
+// A conversion webhook that nobody answers, on a definition of ours.
 func TestDeadConversionWebhook(t *testing.T) {
+	rulebook.Covers(t, "F1")
 	if testing.Short() {
 		t.Skip("starts clusters")
 	}

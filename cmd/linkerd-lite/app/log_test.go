@@ -3,10 +3,13 @@ package app
 import (
 	"sync"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// C14: a fatal line is told from what other goroutines log at the same time.
+// A fatal line is told from what other goroutines log at the same time.
 func TestLastLineIsOfItsGoroutine(t *testing.T) {
+	rulebook.Covers(t, "C14")
 	lines := new(lastLines)
 	if got := lines.ofCaller(); got != "" {
 		t.Errorf("before the first line: %q", got)

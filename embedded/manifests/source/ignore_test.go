@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestIgnore is B84: what a checkout holds beside manifests can be left out, and what is none
-// is told once.
+// What a checkout holds beside manifests can be left out, and what is none is told once.
 func TestIgnore(t *testing.T) {
+	rulebook.Covers(t, "B84")
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		".linkerdliteignore":      "# no manifests\nskipped/\n*.tmpl.yaml\n!kept.tmpl.yaml\n",
@@ -78,8 +80,9 @@ func TestNotAlien(t *testing.T) {
 	}
 }
 
-// TestStdin is C18: the standard input is a file that is read once.
+// The standard input is a file that is read once.
 func TestStdin(t *testing.T) {
+	rulebook.Covers(t, "C18")
 	must(t, CheckDirs([]string{"-"}))
 	s, err := NewScanner(Config{Dirs: []string{"-"}, Stdin: strings.NewReader(docs(cm("a", "1"), cm("b", "1"))), Watch: func(string, string) {}, Now: time.Now})
 	must(t, err)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // summary is what a parse gave, a line per object and per fault.
@@ -37,14 +39,14 @@ func TestParse(t *testing.T) {
 		{"comments, empty Documents, null", "", "# a\n---\n---\n# b\n---\nnull\n", []string{}},
 		{"anchors", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: &n a, namespace: *n}\n", []string{"1 ConfigMap a/a"}},
 		{"list", "", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n", []string{"4 ConfigMap a", "7 Secret b"}},
-		{"list of nothing (B83)", "", "apiVersion: v1\nkind: List\nitems:\n---\n" + a, []string{"5 ConfigMap a"}},
-		{"list of null (B83)", "", "apiVersion: v1\nkind: ServiceList\nitems: null\n", []string{}},
-		{"merge with an override (B81)", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &base {x: '1', y: '1'}, annotations: {<<: *base, y: '2'}}\n", []string{"1 ConfigMap a"}},
-		{"merge of two with one key (B81)", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  p: &p {x: '1'}\n  q: &q {x: '2'}\n  r: {<<: [*p, *q]}\n", []string{"1 ConfigMap a"}},
-		{"item of a list with other metadata (B81)", "", "apiVersion: v1\nkind: List\nitems:\n- &web {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- <<: *web\n  metadata: {name: b}\n", []string{"4 ConfigMap a", "5 ConfigMap b"}},
-		{"marker with a tab (B81)", "", "---\t# first\n" + a + "---\t\n" + b, []string{"2 ConfigMap a", "6 ConfigMap b"}},
-		{"byte order mark before a later document (B81)", "", a + "---\n\ufeff" + b + "\ufeff---\n" + a, []string{"1 ConfigMap a", "5 ConfigMap b", "9 ConfigMap a"}},
-		{"a key twice beside a merge stays an error (B81)", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &l {x: '1'}}\ndata:\n  <<: *l\n  k: '1'\n  k: '2'\n", []string{`x.yaml:7: key "k" already set in map`}},
+		{"B83: list of nothing", "", "apiVersion: v1\nkind: List\nitems:\n---\n" + a, []string{"5 ConfigMap a"}},
+		{"B83: list of null", "", "apiVersion: v1\nkind: ServiceList\nitems: null\n", []string{}},
+		{"B81: merge with an override", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &base {x: '1', y: '1'}, annotations: {<<: *base, y: '2'}}\n", []string{"1 ConfigMap a"}},
+		{"B81: merge of two with one key", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  p: &p {x: '1'}\n  q: &q {x: '2'}\n  r: {<<: [*p, *q]}\n", []string{"1 ConfigMap a"}},
+		{"B81: item of a list with other metadata", "", "apiVersion: v1\nkind: List\nitems:\n- &web {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- <<: *web\n  metadata: {name: b}\n", []string{"4 ConfigMap a", "5 ConfigMap b"}},
+		{"B81: marker with a tab", "", "---\t# first\n" + a + "---\t\n" + b, []string{"2 ConfigMap a", "6 ConfigMap b"}},
+		{"B81: byte order mark before a later document", "", a + "---\n\ufeff" + b + "\ufeff---\n" + a, []string{"1 ConfigMap a", "5 ConfigMap b", "9 ConfigMap a"}},
+		{"B81: a key twice beside a merge stays an error", "", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: &l {x: '1'}}\ndata:\n  <<: *l\n  k: '1'\n  k: '2'\n", []string{`x.yaml:7: key "k" already set in map`}},
 		{"typed list whose items do not say what they are", "", "apiVersion: v1\nkind: ServiceList\nitems:\n- metadata: {name: a}\n", []string{"4 Service a"}},
 		{"list in a list", "", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  - {apiVersion: v1, kind: Secret, metadata: {name: b}}\n", []string{"4 Secret b"}},
 		{"JSON", "x.json", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`, []string{"1 ConfigMap a"}},
@@ -76,7 +78,7 @@ func TestParse(t *testing.T) {
 		{"a bomb of aliases", "", "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n", []string{"x.yaml:1: document contains excessive aliasing"}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			file := test.file
 			if file == "" {
 				file = "x.yaml"

@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// TestNothingIsFetched is F5: whatever field names a URL, it is refused before anything is sent.
+// Whatever field names a URL, it is refused before anything is sent.
 func TestNothingIsFetched(t *testing.T) {
+	rulebook.Covers(t, "F5")
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		requests++
