@@ -23,6 +23,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -245,8 +246,10 @@ func TestWhereServicesLead(t *testing.T) {
 	}
 }
 
-// TestValues holds the keys of section 4 of the layout that tools read.
+// The keys that tools read (docs/rules/cluster.md, section 4), and those of the chart to
+// whose structs the clients of 2.20 follow pointers: without them `linkerd inject` panics.
 func TestValues(t *testing.T) {
+	rulebook.Covers(t, "C5")
 	config, err := testConfig().withDefaults()
 	if err != nil {
 		t.Fatal(err)
@@ -271,10 +274,20 @@ func TestValues(t *testing.T) {
 		"proxy.outboundDiscoveryCacheUnusedTimeout", "proxyInit.ignoreInboundPorts", "proxyInit.ignoreOutboundPorts",
 		"proxyInit.kubeAPIServerPorts", "proxyInit.skipSubnets", "egress.globalEgressNetworkNamespace",
 		"profileValidator", "policyValidator", "proxyInjector",
+
+		"debugContainer.image.name", "debugContainer.image.version", "proxy.metrics.hostnameLabels",
+		"proxy.resources.cpu.request", "proxy.resources.memory.limit", "proxy.resources.ephemeral-storage.limit",
+		"proxy.livenessProbe", "proxy.readinessProbe", "proxy.startupProbe", "proxy.runtime.workers", "proxy.tracing.collector.meshIdentity",
+		"proxy.inbound.server.http2", "proxy.outbound.server.http2", "proxyInit.image", "proxyInit.resources", "proxyInit.xtMountPath",
+		"networkValidator", "policyController.image", "policyController.resources", "podMonitor.controller", "podMonitor.proxy",
+		"podMonitor.serviceMirror", "controller.podDisruptionBudget", "identity.kubeAPI", "proxyInjector.objectSelector",
 	} {
 		if _, found, err := unstructured.NestedFieldNoCopy(values, strings.Split(path, ".")...); !found || err != nil {
 			t.Errorf("no value %s (%v)", path, err)
 		}
+	}
+	if strings.Contains(text, "null") {
+		t.Errorf("a value is null:\n%s", text)
 	}
 	if strings.Contains(text, config.Issuer.Key) {
 		t.Error("the values hold a private key")
