@@ -89,10 +89,10 @@ func (d *direct) handle(c *conn) error {
 	}
 	switch kind {
 	case plaintext:
-		return refuse(reasonPlaintext, "the direct path has none")
+		return refuse(reasonDirect, "proxies speak TLS there; the ports of the APIs take plaintext from loopback")
 	case clientHello:
 	default:
-		return refuse(reasonProtocol, "the connection begins with %x", peeked.peeked)
+		return refuse(reasonProtocol, "the connection begins with %q", peeked.peeked)
 	}
 	conn, err := d.secure(peeked, d.shim.directTLS)
 	if err != nil {

@@ -221,7 +221,7 @@ func (p *portCredentials) admit(peeked *peekedConn, kind protocol, c *conn) (net
 		c.opened(info.series)
 		return peeked, info, nil
 	case kind != clientHello:
-		return nil, nil, refuse(reasonProtocol, "the connection begins with %x", peeked.peeked)
+		return nil, nil, refuse(reasonProtocol, "the connection begins with %q", peeked.peeked)
 	}
 	conn, err := p.secure(peeked, p.tls)
 	if err != nil {

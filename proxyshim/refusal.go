@@ -15,6 +15,7 @@ type reason string
 const (
 	reasonProtocol    reason = "neither TLS nor HTTP/2"
 	reasonPlaintext   reason = "plaintext not from loopback"
+	reasonDirect      reason = "plaintext on the direct path"
 	reasonTimeout     reason = "handshake timeout"
 	reasonClosed      reason = "closed during handshake"
 	reasonTLS         reason = "TLS handshake failed"

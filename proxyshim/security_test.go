@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
@@ -120,8 +121,8 @@ func TestRefusals(t *testing.T) {
 		{"no server name", "server name", "8086", tlsTo(destinationAddr, "", good, func(c *tls.Config) { c.InsecureSkipVerify = true }), ""},
 		{"TLS 1.2", "TLS version", "8086", tlsTo(destinationAddr, destinationName, good, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), ""},
 		{"plaintext on an open listener", "plaintext not from loopback", "8086", bytesTo(func(f *fixture) string { return f.open }, []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")), ""},
-		{"plaintext on the direct path", "plaintext not from loopback", "4143", bytesTo(directAddr, []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")), ""},
-		{"HTTP/1", "neither TLS nor HTTP/2", "8086", bytesTo(destinationAddr, []byte("GET / HTTP/1.1\r\n\r\n")), ""},
+		{"C20: plaintext on the direct path", "plaintext on the direct path", "4143", bytesTo(directAddr, []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")), ""},
+		{"C20: HTTP/1", "neither TLS nor HTTP/2", "8086", bytesTo(destinationAddr, []byte("GET / HTTP/1.1\r\n\r\n")), `begins with \"GET /`},
 		{"random bytes", "neither TLS nor HTTP/2", "8086", bytesTo(destinationAddr, random), ""},
 		{"random bytes on the direct path", "neither TLS nor HTTP/2", "4143", bytesTo(directAddr, random), ""},
 		{"random bytes in a TLS record", "TLS handshake failed", "8086", bytesTo(destinationAddr, append([]byte{0x16, 3, 1, 2, 0, 1}, random...)), ""},
@@ -142,7 +143,7 @@ func TestRefusals(t *testing.T) {
 		{"header for a gateway", "transport header target", "4143", header(proxyshim.AppendHeader(nil, proxyshim.Header{Port: destinationPort, Name: "web"})), "gateway"},
 		{"header with HTTP/1", "transport header target", "4143", header(proxyshim.AppendHeader(nil, proxyshim.Header{Port: destinationPort, Protocol: proxyshim.HTTP1})), ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			f := start(t, options{timeout: 300 * time.Millisecond, strict: true})
 			conn := test.attempt(t, f)
 			defer conn.Close()

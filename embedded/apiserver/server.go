@@ -107,6 +107,7 @@ var building sync.Mutex
 // are still running then (see WaitHooks).
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	defer s.listener.conns.Close()
+	quietClientLog()
 	chain, err := s.build(ctx)
 	if err != nil {
 		s.listener.Close()

@@ -238,8 +238,9 @@ func (k *Kubelet) step(ctx context.Context, next item) {
 		err = k.syncPod(ctx, next)
 	}
 	switch {
-	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// The change that was in the way puts the object into the queue again.
+	case err == nil, apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		// The change that was in the way puts the object into the queue again, or its end is
+		// near.
 		k.queue.Forget(next)
 	case apierrors.IsInvalid(err):
 		// It would be refused again, however often it is sent.

@@ -1,11 +1,14 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+	"github.com/linkerd-lite/linkerd-lite/test/logs"
 )
 
 func newPod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
@@ -284,6 +290,35 @@ func TestRefusedStatus(t *testing.T) {
 	}
 	a.change("bad", func(pod *corev1.Pod) { pod.Labels = nil })
 	a.awaitReady("bad")
+}
+
+// A pod that came just before its namespace went is refused a node, which is nobody's
+// fault: nothing is said, and it is not tried until the pod changes.
+func TestNamespaceBeingDeleted(t *testing.T) {
+	rulebook.Covers(t, "C20")
+	a := newAPI(t)
+	var tries atomic.Int32
+	a.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() != "binding" || action.GetNamespace() != "going" {
+			return false, nil, nil
+		}
+		tries.Add(1)
+		err := apierrors.NewForbidden(podsResource.GroupResource(), "p", errors.New("it is being terminated"))
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+		return true, nil, err
+	})
+	log := &logs.Buffer{}
+	a.started(Config{Logger: slog.New(slog.NewTextHandler(log, nil)), Workers: 1})
+	a.createPod(newPod("late", func(pod *corev1.Pod) { pod.Namespace = "going" }))
+	a.eventually(func() bool { return tries.Load() > 0 }, func() string { return "it was not tried" })
+	for n := range 20 { // by then it would have been tried again
+		name := fmt.Sprintf("other-%d", n)
+		a.createPod(newPod(name))
+		a.awaitReady(name)
+	}
+	if n := tries.Load(); n != 1 || log.String() != "" {
+		t.Errorf("%d tries, logged %q", n, log)
+	}
 }
 
 func TestHostNetwork(t *testing.T) {
