@@ -51,8 +51,9 @@ type controlPlane struct {
 	listeners listeners
 	client    *rest.Config
 	kube      kubernetes.Interface
-	// holder is the identity under which Leases are held.
+	// holder is the identity under which Leases are held, by leases.
 	holder string
+	leases kubernetes.Interface
 	// identity is nil where no certificates are issued.
 	identity *identity.Service
 
@@ -184,7 +185,7 @@ func (c *controlPlane) addWriters(list *partList, after ...part) error {
 		return fmt.Errorf("client for status: %w", err)
 	}
 	writer, err := policystatus.New(policystatus.Config{
-		State: c.state, Graph: c.graph, Routes: c.routes, Client: patches, Kube: c.kube,
+		State: c.state, Graph: c.graph, Routes: c.routes, Client: patches, Kube: c.leases,
 		Identity: c.holder, DeploymentName: c.config.PolicyDeployment,
 		PatchTimeout: time.Duration(c.config.PatchTimeoutMs) * time.Millisecond,
 		Log:          c.log.With("part", "status"), Registerer: c.registry, Settings: c.config.Settings,
@@ -197,7 +198,7 @@ func (c *controlPlane) addWriters(list *partList, after ...part) error {
 		return nil
 	}
 	workloads, err := extworkloads.New(extworkloads.Config{
-		State: c.state, Graph: c.graph, Client: c.kube, Namespace: c.config.ControlPlaneNamespace,
+		State: c.state, Graph: c.graph, Client: c.kube, Leases: c.leases.CoordinationV1(), Namespace: c.config.ControlPlaneNamespace,
 		Identity: c.holder, Log: c.log.With("part", "workloads"), Registerer: c.registry,
 	})
 	if err != nil {

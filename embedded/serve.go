@@ -52,7 +52,7 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 	r := &Replica{listeners: bound}
 	plane, err := newControlPlane(controlPlane{
 		config: &config.ControlPlane, log: config.Log, registry: registry, problems: found, listeners: bound,
-		client: config.Client, kube: kube, holder: config.Holder,
+		client: config.Client, kube: kube, holder: config.Holder, leases: kube,
 	})
 	if err != nil {
 		r.Close()

@@ -241,7 +241,7 @@ func (w *wiring) addControlPlane() error {
 	var err error
 	if w.plane, err = newControlPlane(controlPlane{
 		config: &w.config.ControlPlane, log: w.log, registry: w.registry, problems: w.problems, listeners: w.listeners,
-		client: w.client, kube: w.kube, holder: w.holder(), identity: w.authority,
+		client: w.client, kube: w.kube, holder: w.holder(), leases: w.ownKube, identity: w.authority,
 	}); err != nil {
 		return err
 	}

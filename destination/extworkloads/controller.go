@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lease"
@@ -37,6 +38,8 @@ type Config struct {
 	// Graph gets the views of what is to be written.
 	Graph  *view.Graph
 	Client kubernetes.Interface
+	// Leases keeps the Lease; it should be one whose writes no policy of a user refuses.
+	Leases coordinationclient.LeasesGetter
 	// Namespace of the control plane, where the Lease lives.
 	Namespace string
 	// Identity of the Lease's holder.
@@ -66,11 +69,13 @@ func New(config Config) (*Controller, error) {
 		Kinds: []*state.KindInfo{&state.Services.KindInfo},
 		Write: c.write,
 		Lease: lease.Config{
-			Client:    config.Client.CoordinationV1(),
+			Client:    config.Leases,
 			Namespace: config.Namespace,
 			Name:      linkerd.DestinationWriteLease,
 			Identity:  config.Identity,
 			Log:       config.Log,
+			Problems:  config.State.Problems(),
+			Work:      "no EndpointSlices of ExternalWorkloads are written",
 		},
 		Workers:  workers,
 		Patience: echoTimeout,

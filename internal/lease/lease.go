@@ -12,6 +12,8 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Timing of the Leases of a 2.20 control plane (D section 3.8, cluster section 4).
@@ -29,6 +31,10 @@ type Config struct {
 	// Lease back at once after a crash, instead of waiting for its end.
 	Identity string
 	Log      *slog.Logger
+	// Problems gets a Lease that cannot be read or written; Work is what is not done then, such as
+	// "statuses of routes are not written".
+	Problems *problems.Table
+	Work     string
 }
 
 // Run calls lead each time the Lease is won, with a context that ends when the
@@ -51,11 +57,11 @@ func hold(ctx context.Context, config Config, lead func(context.Context) error) 
 	defer stopElector()
 	won := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: &watchedLock{config: config, Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
 			Client:     config.Client,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: config.Identity},
-		},
+		}},
 		LeaseDuration:   Duration,
 		RenewDeadline:   renewDeadline,
 		RetryPeriod:     retryPeriod,

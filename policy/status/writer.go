@@ -41,7 +41,8 @@ type Config struct {
 	Graph *view.Graph
 	// Routes are those of State.
 	Routes *gateway.Routes
-	// Client patches; Kube keeps the Lease.
+	// Client patches; Kube keeps the Lease, and should be one whose writes no policy of a user
+	// refuses.
 	Client dynamic.Interface
 	Kube   kubernetes.Interface
 	// DeploymentName is the Deployment that owns the Lease,
@@ -101,6 +102,8 @@ func New(config Config) (*Writer, error) {
 			Name:      linkerd.PolicyWriteLease,
 			Identity:  config.Identity,
 			Log:       w.log,
+			Problems:  config.State.Problems(),
+			Work:      "no status of routes, EgressNetworks and rate limits is written",
 		},
 		Workers: writers,
 		Gather:  gather,
