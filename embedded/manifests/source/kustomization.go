@@ -219,8 +219,15 @@ func (r *recorder) Glob(pattern string) ([]string, error) {
 // ReadFile has the size limit of plain manifests.
 func (r *recorder) ReadFile(path string) ([]byte, error) {
 	r.note(path)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > maxFile {
-		return nil, errors.New(tooBig(path, info.Size()))
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		switch {
+		case !info.Mode().IsRegular():
+			// Reading a pipe waits for whoever writes it.
+			r.refused = fmt.Errorf("%s is no regular file, which is not read", path)
+			return nil, r.refused
+		case info.Size() > maxFile:
+			return nil, errors.New(tooBig(path, info.Size()))
+		}
 	}
 	data, err := r.FileSystem.ReadFile(path)
 	if err == nil {
