@@ -43,6 +43,7 @@ type Keys struct {
 	caKey        crypto.Signer
 	caPEM        []byte
 	accountsFile string
+	frontProxy   frontProxy
 }
 
 // LoadKeys reads the keys in dir, or makes them.
@@ -55,28 +56,36 @@ func LoadKeys(dir string) (*Keys, error) {
 	if _, err := loadKey(k.accountsFile); err != nil {
 		return nil, err
 	}
-	key, err := loadKey(filepath.Join(dir, "ca.key"))
-	if err != nil {
+	var err error
+	if k.ca, k.caKey, err = loadCA(dir, "ca", "linkerd-lite"); err != nil {
 		return nil, err
 	}
-	k.caKey = key
-	file := filepath.Join(dir, "ca.crt")
+	k.caPEM = pki.EncodeCertificate(k.ca.Raw)
+	return k, k.loadFrontProxy(dir)
+}
+
+// loadCA reads NAME.crt and NAME.key in dir, or makes them.
+func loadCA(dir, name, commonName string) (*x509.Certificate, crypto.Signer, error) {
+	key, err := loadKey(filepath.Join(dir, name+".key"))
+	if err != nil {
+		return nil, nil, err
+	}
+	file := filepath.Join(dir, name+".crt")
 	certs, err := cert.CertsFromFile(file)
 	switch {
 	case err == nil && time.Now().Before(certs[0].NotAfter.Add(-caRenewBefore)) && pki.Belongs(certs[0], key):
-		k.ca = certs[0]
-	case err == nil || errors.Is(err, fs.ErrNotExist):
-		if k.ca, err = newCA(key); err != nil {
-			return nil, err
-		}
-		if err := cert.WriteCert(file, pki.EncodeCertificate(k.ca.Raw)); err != nil {
-			return nil, fmt.Errorf("writing the CA: %w", err)
-		}
-	default:
-		return nil, fmt.Errorf("reading the CA %s: %w", file, err)
+		return certs[0], key, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("reading the CA %s: %w", file, err)
 	}
-	k.caPEM = pki.EncodeCertificate(k.ca.Raw)
-	return k, nil
+	ca, err := newCA(key, commonName)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cert.WriteCert(file, pki.EncodeCertificate(ca.Raw)); err != nil {
+		return nil, nil, fmt.Errorf("writing the CA: %w", err)
+	}
+	return ca, key, nil
 }
 
 // CA is the certificate that clients of the server trust, PEM.
@@ -105,10 +114,10 @@ func loadKey(file string) (crypto.Signer, error) {
 	return signer, nil
 }
 
-func newCA(key crypto.Signer) (*x509.Certificate, error) {
+func newCA(key crypto.Signer, commonName string) (*x509.Certificate, error) {
 	now := time.Now()
 	return pki.Sign(&x509.Certificate{
-		Subject:               pkix.Name{CommonName: "linkerd-lite"},
+		Subject:               pkix.Name{CommonName: commonName},
 		NotBefore:             now.Add(-backdate),
 		NotAfter:              now.Add(caLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
@@ -119,6 +128,10 @@ func newCA(key crypto.Signer) (*x509.Certificate, error) {
 
 // leaf makes a key and a certificate for it, both as PEM.
 func (k *Keys) leaf(template *x509.Certificate) (certPEM, keyPEM []byte, err error) {
+	return issue(template, k.ca, k.caKey)
+}
+
+func issue(template, ca *x509.Certificate, caKey crypto.Signer) (certPEM, keyPEM []byte, err error) {
 	key, err := pki.NewKey(template.Subject.String())
 	if err != nil {
 		return nil, nil, err

@@ -76,6 +76,7 @@ func (s *Server) options(ctx context.Context) (options.CompletedOptions, error) 
 	if o.Authentication.ClientCert.CAContentProvider, err = dynamiccertificates.NewStaticCAContent("client-ca", s.config.Keys.caPEM); err != nil {
 		return none, fmt.Errorf("client CA: %w", err)
 	}
+	s.config.Keys.frontProxy.set(o)
 	o.Authentication.ServiceAccounts.Issuers = []string{Issuer}
 	o.Authentication.ServiceAccounts.KeyFiles = []string{s.config.Keys.accountsFile}
 	o.ServiceAccountSigningKeyFile = s.config.Keys.accountsFile
