@@ -61,7 +61,7 @@ func (s *Syncer) try(ctx context.Context, snapshot *source.Snapshot, made *plan.
 	dry.Run(ctx, made.Apply, func(o apply.Outcome) {
 		step := o.Step
 		for _, text := range o.Warnings {
-			tried.Warnings = append(tried.Warnings, source.Fault{File: step.File, Line: step.Line, Object: step.Object.String(), Message: text})
+			tried.Warnings = append(tried.Warnings, warningOf(snapshot, step, text))
 		}
 		if o.Err == nil {
 			tried.Apply = append(tried.Apply, step)

@@ -85,7 +85,7 @@ func (s *Syncer) onlyRecorded(steps []plan.Step) []plan.Step {
 func (s *Syncer) settle(ctx context.Context, o apply.Outcome, snapshot *source.Snapshot, done *tally) {
 	step := o.Step
 	for _, text := range o.Warnings {
-		s.printer.warning(source.Fault{File: step.File, Line: step.Line, Object: step.Object.String(), Message: text})
+		s.printer.warning(warningOf(snapshot, step, text))
 	}
 	if o.IgnoredStatus != "" {
 		s.printer.ignoredStatus(step, o.IgnoredStatus)

@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"maps"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -165,6 +166,12 @@ func fieldLine(snapshot *source.Snapshot, step plan.Step, field string) int {
 		return src.FieldLine(step.Line, field)
 	}
 	return step.Line
+}
+
+// warningOf is a warning of the API server, which begins with the field that it is about.
+func warningOf(snapshot *source.Snapshot, step plan.Step, text string) source.Fault {
+	field, _, _ := strings.Cut(text, ": ")
+	return source.Fault{File: step.File, Line: fieldLine(snapshot, step, field), Object: step.Object.String(), Message: text}
 }
 
 // spared reports whether webhooks would not be asked about objects of a namespace, which

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
@@ -23,7 +24,9 @@ var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespace
 
 // Cluster is an API server.
 type Cluster struct {
-	client  metadata.Interface
+	client metadata.Interface
+	// objects has whole objects, for what cannot be applied as it is written.
+	objects dynamic.Interface
 	Kinds   *Kinds
 	owners  map[schema.GroupKind]string
 	workers int
@@ -58,12 +61,16 @@ func New(cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manifests: client for the API server: %w", err)
 	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("manifests: client for the API server: %w", err)
+	}
 	discover, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("manifests: client for the API server: %w", err)
 	}
 	return &Cluster{
-		client: client, Kinds: newKinds(discover, cfg.Now),
+		client: client, objects: objects, Kinds: newKinds(discover, cfg.Now),
 		owners: cfg.StatusOwners, workers: cfg.Workers, now: cfg.Now, log: cfg.Log,
 	}, nil
 }

@@ -84,7 +84,10 @@ func (c *Cluster) step(ctx context.Context, step plan.Step) Outcome {
 	default:
 		result.Err = c.remove(ctx, &result)
 	}
-	result.Warnings = sink.list()
+	// What the API server says of the same is more exact.
+	if said := sink.list(); len(said) > 0 {
+		result.Warnings = said
+	}
 	return result
 }
 
@@ -100,6 +103,10 @@ func (c *Cluster) apply(ctx context.Context, result *Outcome) {
 	separate := step.Kind.Status
 	body := c.body(step, separate, hasStatus && separate)
 	meta, err := c.applyPatch(ctx, step, body)
+	if lists, ok := repeatedIn(err); ok {
+		meta, err = c.applyRepeated(ctx, step, body, lists)
+		result.Warnings = repeatedWarnings(lists)
+	}
 	if err != nil {
 		result.Err = err
 		return
@@ -266,13 +273,29 @@ func otherApplier(managed []metav1.ManagedFieldsEntry) string {
 
 // ownFields is a hash of the fields that we own apart from the status.
 func ownFields(managed []metav1.ManagedFieldsEntry) string {
-	for _, entry := range managed {
-		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" && entry.FieldsV1 != nil {
-			sum := sha256.Sum256(entry.FieldsV1.GetRawBytes())
-			return hex.EncodeToString(sum[:8])
+	var fields []byte
+	for _, of := range []func(metav1.ManagedFieldsEntry) bool{isApplied, isUpdated} {
+		for _, entry := range managed {
+			if of(entry) && entry.FieldsV1 != nil {
+				fields = append(fields, entry.FieldsV1.GetRawBytes()...)
+			}
 		}
 	}
-	return ""
+	if fields == nil {
+		return ""
+	}
+	sum := sha256.Sum256(fields)
+	return hex.EncodeToString(sum[:8])
+}
+
+// isApplied reports whether an entry has the fields that we own apart from the status.
+func isApplied(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+}
+
+// isUpdated reports whether an entry has what server-side apply could not write for us.
+func isUpdated(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 }
 
 type sinkKey struct{}
@@ -287,6 +310,12 @@ func (w *warnings) list() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text
+}
+
+func (w *warnings) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = nil
 }
 
 // warningHandler leads a warning to the step whose request caused it.

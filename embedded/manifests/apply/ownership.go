@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
@@ -28,6 +31,9 @@ type jsonOperation struct {
 // fields have the same names in all versions then, so their owners get the new one.
 func (c *Cluster) applyPatch(ctx context.Context, step plan.Step, body map[string]any, sub ...string) (*metav1.PartialObjectMetadata, error) {
 	meta, err := c.settledPatch(ctx, step, body, sub...)
+	if err == nil && len(sub) == 0 && slices.ContainsFunc(meta.ManagedFields, isUpdated) && !c.dryRun {
+		return c.takeOver(ctx, step, body, meta)
+	}
 	if err == nil || !unreadableInOwnersVersion(err) {
 		return meta, err
 	}
@@ -42,10 +48,25 @@ func (c *Cluster) applyPatch(ctx context.Context, step plan.Step, body map[strin
 	if c.dryRun {
 		return live, nil // the owners cannot be changed only for the trial
 	}
-	if err := c.setOwners(ctx, step, live, owners); err != nil {
+	if _, err := c.setOwners(ctx, step, live.ResourceVersion, owners); err != nil {
 		return nil, fmt.Errorf("move the owners of fields to version %s: %w", step.GVK.Version, err)
 	}
 	return c.patch(ctx, step, body, sub...)
+}
+
+// takeOver makes what an earlier manifest had in lists with repeated keys part of what was
+// applied: an apply drops of that what the manifest does not have any more.
+func (c *Cluster) takeOver(ctx context.Context, step plan.Step, body map[string]any, meta *metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
+	if err := csaupgrade.UpgradeManagedFields(meta, sets.New(FieldManager), FieldManager); err != nil {
+		return nil, fmt.Errorf("read owned fields: %w", err)
+	}
+	if _, err := c.setOwners(ctx, step, meta.ResourceVersion, meta.ManagedFields); err != nil {
+		return nil, fmt.Errorf("take over the entries of lists: %w", err)
+	}
+	if sink, ok := ctx.Value(sinkKey{}).(*warnings); ok {
+		sink.forget() // they were about what is taken away now
+	}
+	return c.patch(ctx, step, body)
 }
 
 // unreadableInOwnersVersion reports that the stored object, not the one that is
@@ -102,16 +123,15 @@ func unite(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
 	return metav1.NewFieldsV1(string(data)), nil
 }
 
-// setOwners replaces the owners of an object's fields, unless it has changed since live.
-func (c *Cluster) setOwners(ctx context.Context, step plan.Step, live *metav1.PartialObjectMetadata, owners []metav1.ManagedFieldsEntry) error {
+// setOwners replaces the owners of an object's fields, unless it has changed since a version.
+func (c *Cluster) setOwners(ctx context.Context, step plan.Step, version string, owners []metav1.ManagedFieldsEntry) (*metav1.PartialObjectMetadata, error) {
 	data, err := json.Marshal([]jsonOperation{
 		{"replace", "/metadata/managedFields", owners},
-		{"replace", "/metadata/resourceVersion", live.ResourceVersion},
+		{"replace", "/metadata/resourceVersion", version},
 	})
 	if err != nil {
-		return fmt.Errorf("encode as JSON: %w", err)
+		return nil, fmt.Errorf("encode as JSON: %w", err)
 	}
-	_, err = c.resource(step.Kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.JSONPatchType, data,
+	return c.resource(step.Kind, step.Object.Namespace).Patch(ctx, step.Object.Name, types.JSONPatchType, data,
 		metav1.PatchOptions{FieldManager: FieldManager})
-	return err
 }
