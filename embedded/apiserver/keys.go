@@ -139,7 +139,7 @@ func issue(template, ca *x509.Certificate, caKey crypto.Signer) (certPEM, keyPEM
 	now := time.Now()
 	template.NotBefore, template.NotAfter = now.Add(-backdate), now.Add(leafLifetime)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	signed, err := pki.Sign(template, k.ca, key.Public(), k.caKey)
+	signed, err := pki.Sign(template, ca, key.Public(), caKey)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -167,7 +167,10 @@ func (k *Keys) clientConfig(name string, address net.Addr) (*rest.Config, error)
 		return nil, err
 	}
 	return &rest.Config{
-		Host:            "https://" + address.String(),
+		Host: "https://" + address.String(),
+		// The API server takes from it who writes what, whatever the program's file is called, and
+		// for clients that share one HTTP client too.
+		UserAgent:       "linkerd-lite",
 		QPS:             -1,
 		TLSClientConfig: rest.TLSClientConfig{CAData: k.caPEM, CertData: certPEM, KeyData: keyPEM},
 	}, nil

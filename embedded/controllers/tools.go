@@ -18,6 +18,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// userAgent is who has written what controllers write, as in other clusters: tools leave
+// such changes alone.
+const userAgent = "kube-controller-manager"
+
 // tools are what controllers are made of.
 type tools struct {
 	client    kubernetes.Interface
@@ -34,6 +38,7 @@ type tools struct {
 func newTools(config *rest.Config) (*tools, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{} // no user reads what they say of old kinds
+	config.UserAgent = userAgent
 	http, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func (s *Syncer) updateDrift(ctx context.Context) error {
 	for key, what := range found {
 		d := Drift{Object: key.String(), File: s.shown[key].File, Line: s.shown[key].Line, What: what}
 		_, fails := s.failures[key]
-		d.putBack = d.Line > 0 && !fails && !s.owned[key] && apply.CanPutBack(what)
+		d.putBack = d.Line > 0 && d.File != source.StdinShown && !fails && !s.owned[key] && apply.CanPutBack(what)
 		drift[key] = d
 		if s.drift[key] != d {
 			fresh = append(fresh, d)

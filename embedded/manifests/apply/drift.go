@@ -18,6 +18,8 @@ import (
 // than asking for each.
 const listFrom = 8
 
+const beingDeleted = "being deleted"
+
 // FindDrift compares who owns the fields of records' objects with who did after
 // they were applied. Records of lost objects, those whose kind or namespace is gone, come
 // apart.
@@ -72,10 +74,10 @@ func (c *Cluster) FindDrift(ctx context.Context, records []plan.Record) (drift m
 			case meta == nil:
 				drift[r.Key] = "deleted"
 			case meta.DeletionTimestamp != nil:
-				drift[r.Key] = "being deleted"
+				drift[r.Key] = beingDeleted
 			case ownFields(meta.ManagedFields) != r.Fields:
-				if writer := lastWriter(meta.ManagedFields); !isOurs(writer) {
-					drift[r.Key] = changedBy + writer
+				if writer := lastWriter(meta.ManagedFields); writer != "" {
+					drift[r.Key] = "changed by " + writer
 				}
 			}
 		}
@@ -145,32 +147,39 @@ func ignoreGone(err error) error {
 	return fmt.Errorf("look for changes by others: %w", err)
 }
 
-const changedBy = "changed by "
-
-// isOurs reports whether a field manager is a part of this program.
+// isOurs reports whether a field manager is a part of this program, which has Kubernetes' controllers. What
+// these have changed is as it should be, and they would change it again.
 func isOurs(manager string) bool {
-	return strings.HasPrefix(manager, "linkerd-lite") || strings.HasPrefix(manager, "Go-http-client")
+	return strings.HasPrefix(manager, "linkerd-lite") || manager == "kube-controller-manager"
 }
 
-// CanPutBack reports whether an apply of the manifest would last: what a controller has changed, it
-// changes again, and what is being deleted has to go first.
-func CanPutBack(what string) bool {
-	return what != "being deleted" && what != changedBy+"kube-controller-manager"
-}
+// CanPutBack reports whether an apply of the manifest helps: what is being deleted has to go first.
+func CanPutBack(what string) bool { return what != beingDeleted }
 
-// lastWriter is the newest other field manager.
+// lastWriter is the newest other field manager that has written since our apply, which took all
+// fields back; empty if it can only be a part of this program.
 func lastWriter(managed []metav1.ManagedFieldsEntry) string {
-	var newest metav1.ManagedFieldsEntry
+	var applied, newest metav1.ManagedFieldsEntry
 	for _, entry := range managed {
-		if entry.Manager == FieldManager || entry.Subresource == "status" || entry.Time == nil {
-			continue
+		if isApplied(entry) {
+			applied = entry
 		}
-		if newest.Time == nil || newest.Time.Before(entry.Time) {
+	}
+	ours := false
+	for _, entry := range managed {
+		switch {
+		case entry.Manager == FieldManager, entry.Subresource == "status", entry.Time.Before(applied.Time):
+		case isOurs(entry.Manager):
+			ours = true
+		case newest.Time == nil || newest.Time.Before(entry.Time): // entries of scale have no time
 			newest = entry
 		}
 	}
-	if newest.Manager == "" {
-		return "an unknown writer"
+	switch {
+	case newest.Manager != "":
+		return newest.Manager
+	case ours:
+		return ""
 	}
-	return newest.Manager
+	return "an unknown writer"
 }

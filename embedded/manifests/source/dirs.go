@@ -41,7 +41,7 @@ func absolute(paths []string) ([]root, error) {
 	roots := make([]root, 0, len(paths))
 	for _, path := range paths {
 		if path == stdin {
-			roots = append(roots, root{shown: stdinShown, abs: stdin})
+			roots = append(roots, root{shown: StdinShown, abs: stdin})
 			continue
 		}
 		abs, err := filepath.Abs(path)

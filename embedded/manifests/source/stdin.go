@@ -5,28 +5,27 @@ import (
 	"io"
 )
 
-// stdin is the name of a DIR that stands for the standard input, and stdinShown how
-// messages call it.
-const (
-	stdin      = "-"
-	stdinShown = "standard input"
-)
+// stdin is the name of a DIR that stands for the standard input.
+const stdin = "-"
+
+// StdinShown is how messages call the standard input.
+const StdinShown = "standard input"
 
 // readStdin reads the standard input once, if it is among the roots. It returns nil if not.
 func (s *Scanner) readStdin() (source *Source, saved bool) {
 	if s.stdin == nil || s.piped != nil {
 		return s.piped, false
 	}
-	shown := stdinShown
+	shown := StdinShown
 	s.reading.Store(&shown)
 	data, err := io.ReadAll(io.LimitReader(s.stdin, maxFile+1))
 	switch {
 	case err != nil:
-		s.piped = &Source{Path: stdin, Shown: stdinShown, Faults: []Fault{{File: stdinShown, Message: reason(err)}}}
+		s.piped = &Source{Path: stdin, Shown: StdinShown, Faults: []Fault{{File: StdinShown, Message: reason(err)}}}
 	case len(data) > maxFile:
-		s.piped = &Source{Path: stdin, Shown: stdinShown, Faults: []Fault{{File: stdinShown, Message: fmt.Sprintf("more than %d MB: write it to files", maxFile>>20)}}}
+		s.piped = &Source{Path: stdin, Shown: StdinShown, Faults: []Fault{{File: StdinShown, Message: fmt.Sprintf("more than %d MB: write it to files", maxFile>>20)}}}
 	default:
-		s.piped = New(stdin, stdinShown, data)
+		s.piped = New(stdin, StdinShown, data)
 	}
 	s.piped.Changed = s.now()
 	return s.piped, true
