@@ -84,7 +84,6 @@ func (s *Syncer) try(ctx context.Context, snapshot *source.Snapshot, made *plan.
 	})
 	inOrder(tried.Apply)
 	inOrder(tried.Prune)
-	slices.Reverse(tried.Prune)
 	slices.SortFunc(tried.Failed, source.CompareFaults)
 	slices.SortFunc(tried.Warnings, source.CompareFaults)
 	return &tried
@@ -93,7 +92,7 @@ func (s *Syncer) try(ctx context.Context, snapshot *source.Snapshot, made *plan.
 func inOrder(steps []plan.Step) {
 	// Stable, as elsewhere: each algorithm is kept once per type it sorts.
 	slices.SortStableFunc(steps, func(a, b plan.Step) int {
-		if d := plan.Wave(a.Object) - plan.Wave(b.Object); d != 0 {
+		if d := a.Wave() - b.Wave(); d != 0 {
 			return d
 		}
 		return source.CompareKeys(a.Object, b.Object)
@@ -105,7 +104,7 @@ func inOrder(steps []plan.Step) {
 func (s *Syncer) prepareScratch(ctx context.Context, snapshot *source.Snapshot, made *plan.Plan) (*plan.Plan, error) {
 	var ground []plan.Step
 	for _, step := range made.Apply {
-		if plan.Wave(step.Object) <= 1 {
+		if step.Ground() {
 			ground = append(ground, step)
 		}
 	}

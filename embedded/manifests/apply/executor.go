@@ -48,12 +48,13 @@ type Outcome struct {
 func (c *Cluster) Run(ctx context.Context, steps []plan.Step, done func(Outcome)) {
 	var mu sync.Mutex
 	for len(steps) > 0 && ctx.Err() == nil {
-		n := slices.IndexFunc(steps, func(s plan.Step) bool { return plan.Wave(s.Object) != plan.Wave(steps[0].Object) })
+		n := slices.IndexFunc(steps, func(s plan.Step) bool { return s.Wave() != steps[0].Wave() })
 		if n < 0 {
 			n = len(steps)
 		}
 		var g lifecycle.Group
 		g.SetLimit(c.workers)
+		var judges []plan.Step // guarded by mu
 		for _, step := range steps[:n] {
 			g.Go(step.String(), func() error {
 				if ctx.Err() != nil {
@@ -62,6 +63,9 @@ func (c *Cluster) Run(ctx context.Context, steps []plan.Step, done func(Outcome)
 				result := c.step(ctx, step)
 				mu.Lock()
 				defer mu.Unlock()
+				if result.Err == nil && step.Action == plan.Apply && step.Judges() {
+					judges = append(judges, step)
+				}
 				done(result)
 				return nil
 			})
@@ -69,6 +73,9 @@ func (c *Cluster) Run(ctx context.Context, steps []plan.Step, done func(Outcome)
 		// Errors are in the outcomes: this is a panic, and no business of the next step.
 		if err := g.Wait(); err != nil {
 			panic(err)
+		}
+		if len(judges) > 0 && !c.dryRun {
+			c.awaken(ctx, judges)
 		}
 		steps = steps[n:]
 	}

@@ -44,30 +44,3 @@ func undeletable(key source.Key) bool {
 	}
 	return false
 }
-
-// Wave is when an object is applied; all of one wave go at once, and pruning goes
-// the other way. Only what others need at admission has to come first: kinds,
-// namespaces, classes; accounts of pods; Services, which checks of routes and profiles
-// look for; and webhooks come last, as their server may be among the rest.
-func Wave(key source.Key) int {
-	switch key.Group {
-	case "":
-		switch key.Kind {
-		case "Namespace", "Node":
-			return 0
-		case "Pod", "ReplicationController":
-			return 2
-		}
-		return 1
-	case "apiextensions.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "node.k8s.io":
-		return 0
-	case "rbac.authorization.k8s.io":
-		return 1
-	case "admissionregistration.k8s.io", "apiregistration.k8s.io":
-		return 4
-	}
-	if source.KindName(key.GroupKind()) == key.Kind {
-		return 2
-	}
-	return 3
-}

@@ -195,8 +195,9 @@ func Make(in Input) *Plan {
 		p.decide(in, desired[key], coming)
 	}
 	p.prune(in, desired)
-	slices.SortStableFunc(p.Apply, func(a, b Step) int { return Wave(a.Object) - Wave(b.Object) })
-	slices.SortStableFunc(p.Prune, func(a, b Step) int { return Wave(b.Object) - Wave(a.Object) })
+	for _, steps := range [][]Step{p.Apply, p.Prune} {
+		slices.SortStableFunc(steps, func(a, b Step) int { return a.Wave() - b.Wave() })
+	}
 	return p
 }
 

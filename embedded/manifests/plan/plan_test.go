@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // planKinds are those that the plans below know.
@@ -18,7 +19,8 @@ func planKinds(gvk schema.GroupVersionKind) (Kind, bool) {
 	switch gvk.Kind {
 	case "ConfigMap", "Pod", "ServiceAccount", "Server":
 		return Kind{GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s"), Namespaced: true}, true
-	case "Namespace", "ClusterRole", "CustomResourceDefinition", "ValidatingWebhookConfiguration":
+	case "Namespace", "ClusterRole", "CustomResourceDefinition", "ValidatingWebhookConfiguration",
+		"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 		return Kind{GVR: gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")}, true
 	}
 	return Kind{}, false
@@ -80,19 +82,25 @@ func TestPlan(t *testing.T) {
 `,
 		},
 		{
-			name: "order of kinds",
+			name: "B85: what judges others comes first, but for webhooks whose server may be among the rest",
 			files: map[string]string{"a": docs(
-				"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\n",
+				"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks: [{name: u, clientConfig: {url: 'https://127.0.0.1:1/'}}, {name: s, clientConfig: {service: {name: s, namespace: x}}}]\n",
 				"apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x}\n",
 				"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: s, namespace: x}\n",
 				crd("example.com", "Route", "routes"),
 				"apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n",
+				"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: m}\nwebhooks: [{name: u, clientConfig: {url: 'https://127.0.0.1:1/'}}]\n",
+				"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\n",
+				"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: b}\n",
 			)},
-			want: `5 to apply, 0 to prune, 0 unchanged, 0 failed
-  apply    Namespace x  (a:18)
-  apply    CustomResourceDefinition routes.example.com  (a:13)
-  apply    ServiceAccount x/s  (a:9)
-  apply    Pod x/p  (a:5)
+			want: `8 to apply, 0 to prune, 0 unchanged, 0 failed
+  apply    MutatingWebhookConfiguration m  (a:23)
+  apply    ValidatingAdmissionPolicy p  (a:28)
+  apply    ValidatingAdmissionPolicyBinding b  (a:32)
+  apply    Namespace x  (a:19)
+  apply    CustomResourceDefinition routes.example.com  (a:14)
+  apply    ServiceAccount x/s  (a:10)
+  apply    Pod x/p  (a:6)
   apply    ValidatingWebhookConfiguration w  (a:1)
 `,
 		},
@@ -293,7 +301,7 @@ func TestPlan(t *testing.T) {
 		},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		rulebook.Run(t, test.name, func(t *testing.T) {
 			s := Input{
 				Now: now, Records: map[source.Key]Record{}, Kinds: map[schema.GroupVersionKind]Kind{},
 				Unknown: map[schema.GroupVersionKind]string{},
