@@ -80,18 +80,21 @@ func TestProducersAndConsumers(t *testing.T) {
 }
 
 // A route that the policy has no place for is one that clients are told of,
-// with the message that they have. What changes nothing is not.
+// with the message that they have. What changes nothing is not, nor what changes inside of
+// it.
 func TestRouteWithoutAPlaceIsTold(t *testing.T) {
 	rulebook.Covers(t, "G3")
 	const old, young = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 	for _, row := range []struct {
 		name          string
 		first, second string
-		// gone is the name of the second.
-		gone string
+		// changed is the second with another backend, gone its name.
+		changed, gone string
 	}{
-		{"a second TCPRoute", tcp_.route(routeDoc{name: "a", created: old}), tcp_.route(routeDoc{name: "b", created: young}), tcp_.of("ns", "b")},
-		{"a TLSRoute beside an HTTPRoute", gwHTTP.route(routeDoc{name: "a"}), tls_.route(routeDoc{name: "b"}), tls_.of("ns", "b")},
+		{"a second TCPRoute", tcp_.route(routeDoc{name: "a", created: old}), tcp_.route(routeDoc{name: "b", created: young}),
+			tcp_.route(routeDoc{name: "b", created: young, rules: "[{backendRefs: [{name: other, port: 1}]}]"}), tcp_.of("ns", "b")},
+		{"a TLSRoute beside an HTTPRoute", gwHTTP.route(routeDoc{name: "a"}), tls_.route(routeDoc{name: "b"}),
+			tls_.route(routeDoc{name: "b", rules: "[{backendRefs: [{name: other, port: 1}]}]"}), tls_.of("ns", "b")},
 	} {
 		t.Run("G3 "+row.name, func(t *testing.T) {
 			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
@@ -101,6 +104,8 @@ func TestRouteWithoutAPlaceIsTold(t *testing.T) {
 				c.apply(row.second)
 				s.want(before)
 				c.apply(row.second)
+				s.want()
+				c.apply(row.changed)
 				s.want()
 				c.remove(row.gone)
 				s.want(before)
