@@ -24,76 +24,9 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// blockers are manifests that in a store would refuse or hold up whatever the
-// program writes at its start, if that were treated as what users write.
-var blockers = []struct {
-	name string
-	// one of the objects.
-	group, resource, object string
-	manifest                string
-}{
-	{"webhooks that nobody answers", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "gone-validating", `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: gone-validating}
-webhooks:
-- name: validating.example.com
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  clientConfig: {service: {namespace: gatekeeper-system, name: w}}
-  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*/*"]}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: gone-mutating}
-webhooks:
-- name: mutating.example.com
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  clientConfig: {service: {namespace: gatekeeper-system, name: w}}
-  rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"]}]
-`},
-	{"policies that refuse everything, and quotas of nothing", "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "never", `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: never}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: ["*"]}]
-  validations: [{expression: "false", message: not here}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: never}
-spec: {policyName: never, validationActions: [Deny]}
----
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: nothing, namespace: linkerd}
-spec: {hard: {configmaps: "0", secrets: "0", services: "0", pods: "0"}}
----
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: nothing, namespace: default}
-spec: {hard: {services: "0"}}
-`},
-	{"an API server that is not there", "apiregistration.k8s.io", "apiservices", "v1.foo.example.com", `
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1.foo.example.com}
-spec:
-  group: foo.example.com
-  version: v1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-  service: {namespace: default, name: nothing}
-`},
-}
-
 // Whatever lies in the directory or in the store, the instance gets ready, goes on,
-// and is free of it once the file is gone.
+// and is free of it once the file or the object is gone: in the directory at the first
+// start, saved into a running instance, and left in the data directory.
 func TestBlockersInTheDirectory(t *testing.T) {
 	rulebook.Covers(t, "F1")
 	if testing.Short() {
@@ -102,43 +35,59 @@ func TestBlockersInTheDirectory(t *testing.T) {
 	for _, row := range blockers {
 		t.Run(row.name, func(t *testing.T) {
 			dir, dataDir := t.TempDir(), filepath.Join(t.TempDir(), "d")
-			blocker := filepath.Join(dir, "blocker.yaml")
-			writeFile(t, blocker, row.manifest)
+			file := filepath.Join(dir, "blocker.yaml")
+			var p *process
+			saved := func() {
+				t.Helper()
+				writeFile(t, file, row.manifest)
+				within(t, 30*time.Second, "it is applied and blocks", func() bool { return row.stored(t, p) && !isFree(t, p.client(t)) })
+			}
+			gone := func() {
+				t.Helper()
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			free := func() {
+				t.Helper()
+				within(t, 30*time.Second, "objects can be written again", func() bool { return !row.stored(t, p) && isFree(t, p.client(t)) })
+			}
+			start := func(args ...string) {
+				t.Helper()
+				p = launch(t, dataDir, append(args, "--unsafe-no-fsync")...)
+				p.wait(t)
+			}
+
+			// In the directory at the first start; the objects are deleted by kubectl.
+			writeFile(t, file, row.manifest)
 			writeFile(t, filepath.Join(dir, "web.yaml"), endpoints(1))
-			// In the directory at the first start.
-			p := launch(t, dataDir, "--unsafe-no-fsync", dir)
-			p.wait(t)
-			p.stop(t, syscall.SIGTERM)
+			start(dir)
+			within(t, 30*time.Second, "it is applied and blocks", func() bool { return row.stored(t, p) && !isFree(t, p.client(t)) })
+			row.remove(t, p)
+			free()
+			gone()
 
-			// In the store, and its file is gone: the start takes it away.
-			if err := os.Remove(blocker); err != nil {
-				t.Fatal(err)
-			}
-			p = launch(t, dataDir, "--unsafe-no-fsync", dir)
-			p.wait(t)
-			stored := func() bool {
-				_, err := p.dynamic(t).Resource(schema.GroupVersionResource{Group: row.group, Version: "v1", Resource: row.resource}).Get(t.Context(), row.object, metav1.GetOptions{})
-				return err == nil
-			}
-			free := func() bool { return !stored() && isFree(t, p.client(t)) }
-			within(t, 30*time.Second, "objects can be written again", free)
+			// Saved into a running instance; its file goes, and comes again.
+			saved()
+			gone()
+			free()
+			saved()
 
-			// Saved into a running instance, and removed again.
-			writeFile(t, blocker, row.manifest)
-			within(t, 30*time.Second, "it is applied", stored)
-			if err := os.Remove(blocker); err != nil {
-				t.Fatal(err)
-			}
-			within(t, 30*time.Second, "objects can be written again", free)
-
-			// Saved, and left behind by a kill: kubectl takes it away.
-			writeFile(t, blocker, row.manifest)
-			within(t, 30*time.Second, "it is applied", stored)
+			// Left in the data directory by a kill; the start finds that its file is gone.
 			p.stop(t, syscall.SIGKILL)
-			p = launch(t, dataDir, "--unsafe-no-fsync")
-			p.wait(t)
-			removeBlockers(t, p)
-			within(t, 30*time.Second, "objects can be written again", free)
+			gone()
+			start(dir)
+			free()
+
+			// Left there, and nobody looks at files any more: kubectl takes it away.
+			saved()
+			p.stop(t, syscall.SIGKILL)
+			start()
+			if !row.stored(t, p) {
+				t.Error("it is not in the store")
+			}
+			row.remove(t, p)
+			free()
 			p.stop(t, syscall.SIGTERM)
 		})
 	}
@@ -156,25 +105,6 @@ func isFree(t *testing.T, client kubernetes.Interface) bool {
 		ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}, options)
 	return err == nil
-}
-
-func removeBlockers(t *testing.T, p *process) {
-	t.Helper()
-	objects := p.dynamic(t)
-	for _, id := range []struct{ group, resource, namespace, name string }{
-		{"admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "gone-validating"},
-		{"admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "gone-mutating"},
-		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings", "", "never"},
-		{"admissionregistration.k8s.io", "validatingadmissionpolicies", "", "never"},
-		{"", "resourcequotas", "default", "nothing"},
-		{"apiregistration.k8s.io", "apiservices", "", "v1.foo.example.com"},
-	} {
-		err := objects.Resource(schema.GroupVersionResource{Group: id.group, Version: "v1", Resource: id.resource}).
-			Namespace(id.namespace).Delete(t.Context(), id.name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Fatal(err)
-		}
-	}
 }
 
 var (
