@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,6 +143,20 @@ func (c *Config) ownership(hooks []webhook.Hook) (func(kind schema.GroupKind, na
 		}
 		return plan.Free
 	}, nil
+}
+
+// servedInstead says where what a pod of the control plane would serve is served. Clients of
+// Linkerd connect to such pods, unless they are given an address.
+func servedInstead(controlPlane, namespace, pod string, addresses map[string]string) string {
+	switch {
+	case namespace != controlPlane:
+		return ""
+	case strings.HasPrefix(pod, "linkerd-destination-"):
+		return fmt.Sprintf("linkerd-destination is answered for at %s, its policy API at %s: give one of them to --api-addr", addresses["destination"], addresses["policy"])
+	case strings.HasPrefix(pod, "linkerd-identity-"):
+		return fmt.Sprintf("linkerd-identity is answered for at %s", addresses["identity"])
+	}
+	return fmt.Sprintf("metrics of the whole control plane are at http://%s/metrics", addresses["admin"])
 }
 
 // statusOwners are the kinds whose status is written by a part that runs. That

@@ -5,7 +5,25 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
+
+// Who wants to connect to a pod of the control plane is told where its APIs are.
+func TestServedInstead(t *testing.T) {
+	rulebook.Covers(t, "C7")
+	addresses := map[string]string{"destination": "d:1", "policy": "p:1", "identity": "i:1", "admin": "a:1"}
+	for _, row := range [][3]string{
+		{"linkerd", "linkerd-destination-5f", "linkerd-destination is answered for at d:1, its policy API at p:1: give one of them to --api-addr"},
+		{"linkerd", "linkerd-identity-5f", "linkerd-identity is answered for at i:1"},
+		{"linkerd", "linkerd-proxy-injector-5f", "metrics of the whole control plane are at http://a:1/metrics"},
+		{"default", "linkerd-destination-5f", ""},
+	} {
+		if got := servedInstead("linkerd", row[0], row[1], addresses); got != row[2] {
+			t.Errorf("%s/%s: %q", row[0], row[1], got)
+		}
+	}
+}
 
 // A status that no running part writes can be given in a manifest.
 func TestStatusOwners(t *testing.T) {

@@ -161,8 +161,11 @@ func (w *wiring) addAPIServer() error {
 		Keys:        w.keys,
 		EtcdServers: w.etcdServers,
 		ServiceCIDR: w.config.ServiceCIDR,
-		Problems:    w.problems,
-		Log:         w.log.With("part", "apiserver"),
+		Elsewhere: func(namespace, pod string) string {
+			return servedInstead(w.config.ControlPlane.ControlPlaneNamespace, namespace, pod, w.listeners.addresses())
+		},
+		Problems: w.problems,
+		Log:      w.log.With("part", "apiserver"),
 	}); err != nil {
 		return err
 	}

@@ -92,8 +92,9 @@ var needProcess = map[string]string{
 	"portforward": "there is no port to forward to",
 }
 
-// refuseProcesses answers requests that a kubelet would have to serve, whatever the client.
-func refuseProcesses(next http.Handler) http.Handler {
+// refuseProcesses answers requests that a kubelet would have to serve, whatever the client. elsewhere
+// may say where what a pod would serve is served instead.
+func refuseProcesses(elsewhere func(namespace, pod string) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := apirequest.RequestInfoFrom(r.Context())
 		if !ok || !info.IsResourceRequest || info.APIGroup != "" {
@@ -104,6 +105,9 @@ func refuseProcesses(next http.Handler) http.Handler {
 		switch lacks, serves := needProcess[info.Subresource]; {
 		case info.Resource == "pods" && serves:
 			why = "pods here are objects without a process: " + lacks
+			if instead := elsewhere(info.Namespace, info.Name); instead != "" {
+				why += "; " + instead
+			}
 		case info.Resource == "nodes" && info.Subresource == "proxy":
 			why = "nodes here are objects without a kubelet: there is nothing to ask"
 		default:

@@ -63,7 +63,13 @@ func TestDialsThisMachineOnly(t *testing.T) {
 func TestProcessesAreRefused(t *testing.T) {
 	rulebook.Covers(t, "C6")
 	resolver := &apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	handler := refuseProcesses(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "passed") }))
+	elsewhere := func(namespace, pod string) string {
+		if namespace != "linkerd" {
+			return ""
+		}
+		return pod + " is elsewhere"
+	}
+	handler := refuseProcesses(elsewhere, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "passed") }))
 	const pod, node = "/api/v1/namespaces/ns/pods/web", "/api/v1/nodes/lite"
 	for _, row := range []struct{ method, path, refused string }{
 		{http.MethodGet, pod + "/log?follow=true", "pods here are objects without a process: there is no log"},
@@ -71,6 +77,7 @@ func TestProcessesAreRefused(t *testing.T) {
 		{http.MethodGet, pod + "/exec?command=ls", "pods here are objects without a process: there is nothing to run a command in"},
 		{http.MethodPost, pod + "/attach", "pods here are objects without a process: there is nothing to attach to"},
 		{http.MethodPost, pod + "/portforward", "pods here are objects without a process: there is no port to forward to"},
+		{http.MethodPost, "/api/v1/namespaces/linkerd/pods/linkerd-identity-1/portforward", "pods here are objects without a process: there is no port to forward to; linkerd-identity-1 is elsewhere"},
 		{http.MethodGet, node + "/proxy/pods", "nodes here are objects without a kubelet: there is nothing to ask"},
 		{http.MethodGet, node + "/proxy", "nodes here are objects without a kubelet: there is nothing to ask"},
 		{http.MethodGet, pod, ""},

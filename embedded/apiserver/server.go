@@ -52,6 +52,8 @@ type Config struct {
 	ServiceCIDR string
 	// Webhooks is how the server shows itself to the program's own webhooks.
 	Webhooks WebhookClient
+	// Elsewhere says where what a pod would serve is served instead; empty if nowhere. Nil: nowhere.
+	Elsewhere func(namespace, pod string) string
 	// Problems gets what the API server refuses of the default objects.
 	Problems *problems.Table
 	Log      *slog.Logger
@@ -79,6 +81,9 @@ func (s *Server) Waits() string {
 func New(config Config) (*Server, error) {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
+	}
+	if config.Elsewhere == nil {
+		config.Elsewhere = func(string, string) string { return "" }
 	}
 	if _, ok := config.Listener.Addr().(*net.TCPAddr); !ok {
 		return nil, fmt.Errorf("API server: cannot serve on %s %s", config.Listener.Addr().Network(), config.Listener.Addr())
@@ -176,7 +181,7 @@ func (s *Server) build(ctx context.Context) (*aggregatorapiserver.APIAggregator,
 	if err != nil {
 		return nil, err
 	}
-	return createChain(completed)
+	return s.createChain(completed)
 }
 
 // complete turns features off, which is for the whole process, and returns the
@@ -194,7 +199,7 @@ func (s *Server) complete(ctx context.Context) (options.CompletedOptions, error)
 	return s.options(ctx)
 }
 
-func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAggregator, error) {
+func (s *Server) createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAggregator, error) {
 	config, err := newConfig(completed)
 	if err != nil {
 		return nil, err
@@ -214,7 +219,8 @@ func createChain(completed options.CompletedOptions) (*aggregatorapiserver.APIAg
 	config.Aggregator.GenericConfig.OpenAPIConfig = nil
 	writes := &writeQueue{turns: make(chan struct{}, writesAtOnce()), patience: writePatience, longRunning: kube.LongRunningFunc}
 	quantities := newQuantityGuard(legacyscheme.Scheme, legacyscheme.Codecs, kube.MaxRequestBodyBytes, kube.LongRunningFunc)
-	inside(&config.Aggregator.GenericConfig.Config, refuseProcesses, quantities.before, writes.before, finishRequests(kube.LongRunningFunc), description.before)
+	refuse := func(next http.Handler) http.Handler { return refuseProcesses(s.config.Elsewhere, next) }
+	inside(&config.Aggregator.GenericConfig.Config, refuse, quantities.before, writes.before, finishRequests(kube.LongRunningFunc), description.before)
 
 	configured, err := config.Complete()
 	if err != nil {
