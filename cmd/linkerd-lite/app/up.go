@@ -287,8 +287,11 @@ func (u *up) partReady(status lifecycle.Status) {
 	u.printf("  %-12s %5.2f s, at %5.2f s\n", status.Name, status.Start.Seconds(), status.Ready.Seconds())
 }
 
-// partSlow says what holds up the start.
+// partSlow says what holds up the start, where no screen shows the same.
 func (u *up) partSlow(status lifecycle.Status) {
+	if u.screen != nil {
+		return
+	}
 	waits := status.WaitsFor
 	if waits == "" {
 		waits = "nothing has failed so far"
@@ -327,7 +330,7 @@ func nextSteps(info *datadir.RunInfo, running int) string {
 In another terminal:
   linkerd-lite check%[1]s
   linkerd-lite kubectl%[1]s get pods -A
-  export KUBECONFIG=%[2]s   # for other tools
+  export KUBECONFIG=%[2]s
 
 `, which, info.Kubeconfig)
 }
