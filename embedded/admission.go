@@ -9,12 +9,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
+	"github.com/linkerd-lite/linkerd-lite/embedded/checks"
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
-	"github.com/linkerd-lite/linkerd-lite/policy/admission"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
-	"github.com/linkerd-lite/linkerd-lite/validator"
 )
 
 // webhooks are the admission webhooks of an instance.
@@ -32,10 +31,6 @@ type webhooks struct {
 func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Service, plane *controlPlane, apiServer *webhook.Client) (*webhooks, error) {
 	o := c.config
 	w := &webhooks{}
-	var st *state.State
-	if plane != nil {
-		st = plane.state
-	}
 	w.newInjector = func() *injector.Injector {
 		return injector.New(injector.Config{
 			Default:      o.Inject,
@@ -46,16 +41,13 @@ func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Ser
 	var hooks []webhook.Hook
 	var endpoints []webhook.Endpoint
 	if o.has(PartWebhooks) {
-		hooks = append(hooks, webhook.ServiceProfileHook(), webhook.PolicyHook())
-		endpoints = append(endpoints,
-			webhook.Endpoint{Name: "serviceprofiles", Path: webhook.ServiceProfilePath, Review: validator.Review(c.config.profileChecks(st)), Dialect: webhook.ControllerDialect},
-			webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: admission.Review(plane.oddServer), Dialect: webhook.PolicyDialect})
+		validating := checks.New(c.config.checks(plane))
+		hooks, endpoints = validating.Hooks(), validating.Endpoints()
 	}
 	if o.has(PartInjector) {
-		hook := webhook.InjectorHook()
-		hook.Probe = injector.Probe
+		hook := injector.Hook()
 		hooks = append(hooks, hook)
-		endpoints = append(endpoints, webhook.Endpoint{Name: "injector", Path: webhook.InjectorPath, Dialect: webhook.ControllerDialect,
+		endpoints = append(endpoints, webhook.Endpoint{Name: "injector", Path: hook.Path, Dialect: webhook.ControllerDialect,
 			Review: func(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 				return w.injector.Load().Review(ctx, request)
 			}})
@@ -77,7 +69,7 @@ func (c *Cluster) newWebhooks(kube kubernetes.Interface, authority *identity.Ser
 		}
 	}
 	w.registrar = webhook.NewRegistrar(webhook.RegistrarConfig{
-		Own: c.own, User: c.client, Namespace: o.ControlPlane.ControlPlaneNamespace, Server: w.server, Hooks: hooks,
+		Own: c.own, User: c.client, Namespace: o.ControlPlane.ControlPlaneNamespace, Server: w.server, Hooks: hooks, Known: allHooks(),
 		Problems: c.problems, Log: c.log.With("part", "admission"),
 	})
 	return w, nil
@@ -98,15 +90,21 @@ func (w *webhooks) run(ctx context.Context, ready func()) error {
 	return w.server.Run(ctx, ready)
 }
 
-// profileChecks are what the ServiceProfile check knows of the cluster. The
-// State may be nil.
-func (c *Config) profileChecks(st *state.State) validator.Options {
-	options := validator.Options{ClusterDomain: c.ControlPlane.ClusterDomain}
-	if st != nil {
-		options.ServiceExists = func(namespace, name string) bool {
-			_, ok := state.Get(st.Snapshot().Reader(), state.Services, namespace, name)
+// allHooks are those that there can be.
+func allHooks() []webhook.Hook {
+	return append(checks.New(checks.Config{}).Hooks(), injector.Hook())
+}
+
+// checks are what the checks of objects know of the cluster. Without a control
+// plane they know less.
+func (c *Config) checks(plane *controlPlane) checks.Config {
+	config := checks.Config{ClusterDomain: c.ControlPlane.ClusterDomain}
+	if plane != nil {
+		config.Odd = plane.oddServer
+		config.ServiceExists = func(namespace, name string) bool {
+			_, ok := state.Get(plane.state.Snapshot().Reader(), state.Services, namespace, name)
 			return ok
 		}
 	}
-	return options
+	return config
 }

@@ -160,9 +160,9 @@ func (c *controlPlane) found(table *problems.Table) []problems.Problem {
 }
 
 // oddServer says of a Server that is about to be stored which ports it or
-// another one will have in vain. The control plane may be nil.
+// another one will have in vain.
 func (c *controlPlane) oddServer(request *admissionv1.AdmissionRequest) []string {
-	if c == nil || c.inbound == nil || request.Kind.Kind != state.Servers.GVK.Kind {
+	if c.inbound == nil || request.Kind.Kind != state.Servers.GVK.Kind {
 		return nil
 	}
 	server := &policyv1beta3.Server{}

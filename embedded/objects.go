@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -10,13 +9,13 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/checks"
 	"github.com/linkerd-lite/linkerd-lite/embedded/controlplane"
 	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
@@ -25,9 +24,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
-	"github.com/linkerd-lite/linkerd-lite/policy/admission"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
-	"github.com/linkerd-lite/linkerd-lite/validator"
 )
 
 // protobufClient is a client for Kubernetes' own kinds.
@@ -96,7 +93,7 @@ func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.Custom
 		u.SetKind("CustomResourceDefinition")
 		base = append(base, manifests.Base{Object: u, FieldManager: crds.FieldManager})
 	}
-	owned, err := c.ownership(webhook.Hooks())
+	owned, err := c.ownership(allHooks())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +113,8 @@ func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.Custom
 		StatusOwners: c.statusOwners(),
 	}
 	if c.has(PartWebhooks) {
-		config.Check, config.Spares = c.checkManifest, webhook.Skips
+		// A directory can bring a Service later than its profile: what is there already is not asked.
+		config.Check = checks.New(c.checks(nil)).Judge
 	}
 	return manifests.New(config), nil
 }
@@ -173,39 +171,4 @@ func (c *Config) statusOwners() map[schema.GroupKind]string {
 		return false
 	})
 	return owners
-}
-
-// checkManifest asks the same functions as the webhooks, so that a fault is
-// reported with its file and line.
-func (c *Config) checkManifest(object *unstructured.Unstructured) []manifests.Problem {
-	kind := object.GroupVersionKind().GroupKind()
-	data, err := object.MarshalJSON()
-	if err != nil {
-		return []manifests.Problem{{Message: err.Error()}}
-	}
-	switch {
-	case kind.Group == "linkerd.io" && kind.Kind == "ServiceProfile":
-		result := validator.Validate(data, c.profileChecks(nil))
-		if result.Problem != nil {
-			return []manifests.Problem{{Field: result.Problem.Field, Message: result.Problem.String()}}
-		}
-		var problems []manifests.Problem
-		for _, w := range result.Warnings {
-			problems = append(problems, manifests.Problem{Field: w.Field, Message: w.String(), Warning: true})
-		}
-		return problems
-	case admission.Knows(kind):
-		// Where a manifest names no namespace, it is applied to this one.
-		namespace := cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)
-		result := admission.Check(kind, namespace, data)
-		if result.Problem != nil {
-			return []manifests.Problem{{Field: result.Problem.Field, Message: result.Problem.String()}}
-		}
-		var problems []manifests.Problem
-		for _, w := range result.Warnings {
-			problems = append(problems, manifests.Problem{Field: w.Field, Message: w.String(), Warning: true})
-		}
-		return problems
-	}
-	return nil
 }

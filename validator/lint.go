@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Outside these, a proxy drops the whole budget.
@@ -16,14 +18,14 @@ const (
 )
 
 // linter collects warnings (B40).
-type linter struct{ warnings []Problem }
+type linter struct{ warnings []problems.Problem }
 
 func (l *linter) warn(at *field.Path, format string, args ...any) {
-	l.warnings = append(l.warnings, Problem{Field: at.String(), Message: fmt.Sprintf(format, args...)})
+	l.warnings = append(l.warnings, problems.Problem{Field: at.String(), Message: fmt.Sprintf(format, args...), Severity: problems.Warning})
 }
 
 // lint looks for what is valid and cannot work. The profile has passed check.
-func (p *profile) lint(options Options) []Problem {
+func (p *profile) lint(options Options) []problems.Problem {
 	var l linter
 	l.name(p.Name, options)
 	spec := field.NewPath("spec")

@@ -1,6 +1,7 @@
 package validator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // maxWarnings and maxWarning bound what an answer says: the API server cuts longer ones without a sign.
@@ -20,31 +23,24 @@ const (
 // nor the user.
 func Review(options Options) func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	return func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-		result := Validate(request.Object.Raw, options)
-		if result.Problem != nil {
+		found := Validate(request.Object.Raw, options)
+		if refusal := problems.Refusal(found); refusal != nil {
 			return &admissionv1.AdmissionResponse{Result: &metav1.Status{
 				Code:    http.StatusBadRequest,
-				Message: fmt.Sprintf("ServiceProfile %q: %s", nameOr(result.Name, request.Name), result.Problem),
+				Message: fmt.Sprintf("ServiceProfile %q: %s", cmp.Or(refusal.Object.Name, request.Name), refusal.WithoutObject()),
 			}}
 		}
-		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: texts(result.Warnings)}
+		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: texts(found)}
 	}
 }
 
-func nameOr(name, fallback string) string {
-	if name == "" {
-		return fallback
-	}
-	return name
-}
-
-func texts(problems []Problem) []string {
+func texts(warnings []problems.Problem) []string {
 	var texts []string
-	for i, problem := range problems {
+	for i, warning := range warnings {
 		if i == maxWarnings {
-			return append(texts, fmt.Sprintf("and %d more", len(problems)-i))
+			return append(texts, fmt.Sprintf("and %d more", len(warnings)-i))
 		}
-		text := problem.String()
+		text := warning.WithoutObject()
 		if len(text) > maxWarning {
 			text = strings.ToValidUTF8(text[:maxWarning-3], "") + "..."
 		}

@@ -69,7 +69,7 @@ func TestReview(t *testing.T) {
 // serve starts the HTTPS server, and returns a function that sends it an object.
 func serve(t *testing.T) func(*testing.T, []byte) *admissionv1.AdmissionReview {
 	t.Helper()
-	post := webhooktest.Serve(t, webhook.Endpoint{Name: "sp-validator", Path: webhook.ServiceProfilePath, Review: Review(Options{ClusterDomain: "cluster.local"})})
+	post := webhooktest.Serve(t, webhook.Endpoint{Name: "sp-validator", Path: "/serviceprofiles", Review: Review(Options{ClusterDomain: "cluster.local"})})
 	return func(t *testing.T, object []byte) *admissionv1.AdmissionReview {
 		t.Helper()
 		body, err := json.Marshal(&admissionv1.AdmissionReview{

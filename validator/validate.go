@@ -1,7 +1,6 @@
 package validator
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -9,26 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 const (
 	minStatus = 100
 	maxStatus = 599
 )
-
-// Problem is something wrong with a field.
-type Problem struct {
-	// Field is a path such as spec.routes[0].timeout, or empty if the object is no ServiceProfile at all.
-	Field   string
-	Message string
-}
-
-func (p Problem) String() string {
-	if p.Field == "" {
-		return p.Message
-	}
-	return p.Field + ": " + p.Message
-}
 
 // Options are what the check knows beside the object.
 type Options struct {
@@ -38,29 +25,24 @@ type Options struct {
 	ServiceExists func(namespace, name string) bool
 }
 
-// Result is what the check found. A profile with a problem is denied; one with warnings is not.
-type Result struct {
-	// Name of the profile, as far as it decodes.
-	Name string
-	// Problem is the first one in the order of Linkerd's checks, nil if there is none.
-	Problem *Problem
-	// Warnings are things that Linkerd lets through though they cannot work.
-	Warnings []Problem
-}
-
-// Validate checks a ServiceProfile given as JSON or YAML. It keeps nothing of its arguments.
-func Validate(object []byte, options Options) Result {
+// Validate checks a ServiceProfile given as JSON or YAML. It keeps nothing of its arguments. A profile is denied for an
+// error, of which there is the first in the order of Linkerd's checks; warnings are things that Linkerd lets through
+// though they cannot work.
+func Validate(object []byte, options Options) []problems.Problem {
 	var p profile
-	if err := yaml.UnmarshalStrict(object, &p); err != nil {
-		return Result{Name: p.Name, Problem: decodeProblem(err)}
+	var found []problems.Problem
+	err := yaml.UnmarshalStrict(object, &p)
+	if err != nil {
+		found = []problems.Problem{*decodeProblem(err)}
+	} else if refusal := p.check(); refusal != nil {
+		found = []problems.Problem{*refusal}
+	} else {
+		found = p.lint(options)
 	}
-	result := Result{Name: p.Name}
-	if err := p.check(); err != nil {
-		result.Problem = err
-		return result
+	for i := range found {
+		found[i].Object = problems.Object{Group: "linkerd.io", Kind: "ServiceProfile", Namespace: p.Namespace, Name: p.Name}
 	}
-	result.Warnings = p.lint(options)
-	return result
+	return found
 }
 
 var (
@@ -70,31 +52,31 @@ var (
 )
 
 // decodeProblem names the field of an error of the YAML decoder, which has it only in its text.
-func decodeProblem(err error) *Problem {
+func decodeProblem(err error) *problems.Problem {
 	text := strings.TrimPrefix(err.Error(), "error unmarshaling JSON: ")
 	text = strings.TrimPrefix(text, "while decoding JSON: ")
 	text = strings.TrimPrefix(text, "json: ")
 	switch {
 	case unknownField.MatchString(text):
 		name := unknownField.FindStringSubmatch(text)[1]
-		return &Problem{Field: name, Message: "unknown field"}
+		return &problems.Problem{Field: name, Message: "unknown field", Severity: problems.Error}
 	case duplicateKey.MatchString(text):
 		name := duplicateKey.FindStringSubmatch(text)[1]
-		return &Problem{Field: name, Message: "field given twice"}
+		return &problems.Problem{Field: name, Message: "field given twice", Severity: problems.Error}
 	case wrongType.MatchString(text):
 		match := wrongType.FindStringSubmatch(text)
 		if strings.HasPrefix(match[2], "uint32") && match[1] == "" {
 			match[1] = "spec.opaquePorts" // the only map
 		}
-		return &Problem{Field: match[1], Message: "wrong type: " + text}
+		return &problems.Problem{Field: match[1], Message: "wrong type: " + text, Severity: problems.Error}
 	}
-	return &Problem{Message: "no ServiceProfile: " + text}
+	return &problems.Problem{Message: "no ServiceProfile: " + text, Severity: problems.Error}
 }
 
 // check does Linkerd's checks in Linkerd's order.
-func (p *profile) check() *Problem {
-	if problems := validation.IsDNS1123Subdomain(p.Name); len(problems) > 0 {
-		return problem(field.NewPath("metadata", "name"), "%q: %s", p.Name, problems[0])
+func (p *profile) check() *problems.Problem {
+	if wrong := validation.IsDNS1123Subdomain(p.Name); len(wrong) > 0 {
+		return problems.At(field.NewPath("metadata", "name"), "%q: %s", p.Name, wrong[0])
 	}
 	spec := field.NewPath("spec")
 	for i, route := range p.Spec.Routes {
@@ -105,20 +87,20 @@ func (p *profile) check() *Problem {
 	return p.Spec.RetryBudget.check(spec.Child("retryBudget"))
 }
 
-func (r *route) check(at *field.Path) *Problem {
+func (r *route) check(at *field.Path) *problems.Problem {
 	if r == nil {
-		return problem(at, "the route is null")
+		return problems.At(at, "the route is null")
 	}
 	if r.Name == "" {
-		return problem(at.Child("name"), "the route has no name")
+		return problems.At(at.Child("name"), "the route has no name")
 	}
 	if r.Timeout != "" {
 		if _, err := time.ParseDuration(r.Timeout); err != nil {
-			return problem(at.Child("timeout"), "route %q: %v", r.Name, err)
+			return problems.At(at.Child("timeout"), "route %q: %v", r.Name, err)
 		}
 	}
 	if r.Condition == nil {
-		return problem(at.Child("condition"), "route %q has no condition", r.Name)
+		return problems.At(at.Child("condition"), "route %q has no condition", r.Name)
 	}
 	if err := r.Condition.check(at.Child("condition")); err != nil {
 		return err
@@ -126,10 +108,10 @@ func (r *route) check(at *field.Path) *Problem {
 	for i, class := range r.ResponseClasses {
 		at := at.Child("responseClasses").Index(i)
 		if class == nil {
-			return problem(at, "the response class is null")
+			return problems.At(at, "the response class is null")
 		}
 		if class.Condition == nil {
-			return problem(at.Child("condition"), "the response class has no condition")
+			return problems.At(at.Child("condition"), "the response class has no condition")
 		}
 		if err := class.Condition.check(at.Child("condition")); err != nil {
 			return err
@@ -139,7 +121,9 @@ func (r *route) check(at *field.Path) *Problem {
 }
 
 // checkEach returns the first problem that one of the children has.
-func checkEach[M interface{ check(*field.Path) *Problem }](at *field.Path, children []M) *Problem {
+func checkEach[M interface {
+	check(*field.Path) *problems.Problem
+}](at *field.Path, children []M) *problems.Problem {
 	for i, child := range children {
 		if err := child.check(at.Index(i)); err != nil {
 			return err
@@ -148,12 +132,12 @@ func checkEach[M interface{ check(*field.Path) *Problem }](at *field.Path, child
 	return nil
 }
 
-func (m *requestMatch) check(at *field.Path) *Problem {
+func (m *requestMatch) check(at *field.Path) *problems.Problem {
 	if m == nil {
-		return problem(at, "the condition is null")
+		return problems.At(at, "the condition is null")
 	}
 	if m.All == nil && m.Any == nil && m.Method == "" && m.Not == nil && m.PathRegex == "" {
-		return problem(at, "one of all, any, method, not and pathRegex must be set")
+		return problems.At(at, "one of all, any, method, not and pathRegex must be set")
 	}
 	if err := checkEach(at.Child("all"), m.All); err != nil {
 		return err
@@ -167,12 +151,12 @@ func (m *requestMatch) check(at *field.Path) *Problem {
 	return nil
 }
 
-func (m *responseMatch) check(at *field.Path) *Problem {
+func (m *responseMatch) check(at *field.Path) *problems.Problem {
 	if m == nil {
-		return problem(at, "the condition is null")
+		return problems.At(at, "the condition is null")
 	}
 	if m.All == nil && m.Any == nil && m.Status == nil && m.Not == nil {
-		return problem(at, "one of all, any, status and not must be set")
+		return problems.At(at, "one of all, any, status and not must be set")
 	}
 	if err := checkEach(at.Child("all"), m.All); err != nil {
 		return err
@@ -192,34 +176,30 @@ func (m *responseMatch) check(at *field.Path) *Problem {
 }
 
 // check treats zero as absent.
-func (r *statusRange) check(at *field.Path) *Problem {
+func (r *statusRange) check(at *field.Path) *problems.Problem {
 	switch {
 	case r.Min != 0 && (r.Min < minStatus || r.Min > maxStatus):
-		return problem(at.Child("min"), "the minimum %d is not within %d to %d", r.Min, minStatus, maxStatus)
+		return problems.At(at.Child("min"), "the minimum %d is not within %d to %d", r.Min, minStatus, maxStatus)
 	case r.Max != 0 && (r.Max < minStatus || r.Max > maxStatus):
-		return problem(at.Child("max"), "the maximum %d is not within %d to %d", r.Max, minStatus, maxStatus)
+		return problems.At(at.Child("max"), "the maximum %d is not within %d to %d", r.Max, minStatus, maxStatus)
 	case r.Min != 0 && r.Max != 0 && r.Max < r.Min:
-		return problem(at.Child("max"), "the maximum %d is below the minimum %d", r.Max, r.Min)
+		return problems.At(at.Child("max"), "the maximum %d is below the minimum %d", r.Max, r.Min)
 	}
 	return nil
 }
 
-func (b *retryBudget) check(at *field.Path) *Problem {
+func (b *retryBudget) check(at *field.Path) *problems.Problem {
 	if b == nil {
 		return nil
 	}
 	if b.RetryRatio < 0 {
-		return problem(at.Child("retryRatio"), "%f is negative", b.RetryRatio)
+		return problems.At(at.Child("retryRatio"), "%f is negative", b.RetryRatio)
 	}
 	if b.TTL == "" {
-		return problem(at.Child("ttl"), "missing")
+		return problems.At(at.Child("ttl"), "missing")
 	}
 	if _, err := time.ParseDuration(b.TTL); err != nil {
-		return problem(at.Child("ttl"), "%v", err)
+		return problems.At(at.Child("ttl"), "%v", err)
 	}
 	return nil
-}
-
-func problem(at *field.Path, format string, args ...any) *Problem {
-	return &Problem{Field: at.String(), Message: fmt.Sprintf(format, args...)}
 }

@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/validator/validatortest"
 )
@@ -16,7 +19,7 @@ const base = "web.n.svc.cluster.local"
 func TestValidate(t *testing.T) {
 	for _, row := range validatortest.Cases() {
 		rulebook.Run(t, row.ID, func(t *testing.T) {
-			got := Validate([]byte(row.Text()), Options{ClusterDomain: "cluster.local"}).Problem
+			got := problems.Refusal(Validate([]byte(row.Text()), Options{ClusterDomain: "cluster.local"}))
 			if got == nil {
 				if row.Denied() {
 					t.Fatal("allowed")
@@ -57,12 +60,12 @@ func TestWarnings(t *testing.T) {
 	for _, test := range tests {
 		rulebook.Run(t, test.id, func(t *testing.T) {
 			result := Validate([]byte("metadata: {name: "+test.name+"}\nspec: "+test.spec), Options{ClusterDomain: "cluster.local", ServiceExists: exists})
-			if result.Problem != nil {
-				t.Fatal(result.Problem)
-			}
 			var got []string
-			for _, warning := range result.Warnings {
-				got = append(got, warning.Field)
+			for _, problem := range result {
+				if problem.Severity != problems.Warning {
+					t.Errorf("denied: %s", problem)
+				}
+				got = append(got, problem.Field)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
@@ -80,7 +83,7 @@ func TestExpressionsAreNotWrittenOut(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	result := Validate(object, Options{ClusterDomain: "cluster.local"})
 	runtime.ReadMemStats(&after)
-	if result.Problem != nil || len(result.Warnings) > 0 {
+	if len(result) > 0 {
 		t.Errorf("result %v", result)
 	}
 	if factor := int(after.TotalAlloc-before.TotalAlloc) / len(object); factor > 100 {
@@ -93,9 +96,15 @@ func FuzzValidate(f *testing.F) {
 		f.Add([]byte(row.Text()))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
-		result := Validate(object, Options{ClusterDomain: "cluster.local", ServiceExists: func(string, string) bool { return true }})
-		if result.Problem == nil && result.Name == "" {
+		found := Validate(object, Options{ClusterDomain: "cluster.local", ServiceExists: func(string, string) bool { return true }})
+		var stored metav1.PartialObjectMetadata
+		if problems.Refusal(found) == nil && (yaml.Unmarshal(object, &stored) != nil || stored.Name == "") {
 			t.Error("a profile without name was allowed")
+		}
+		for _, problem := range found {
+			if problem.Message == "" || problem.Severity == "" || problem.Severity == problems.Warning && problem.Object.Name == "" {
+				t.Errorf("%+v", problem)
+			}
 		}
 	})
 }

@@ -13,15 +13,16 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/quantity"
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 )
 
 // Names that only the injector needs.
 const (
-	admissionWebhooksLabel    = "config.linkerd.io/admission-webhooks"
 	createdByAnnotation       = "linkerd.io/created-by"
 	proxyVersionAnnotation    = "linkerd.io/proxy-version"
 	trustRootAnnotation       = "linkerd.io/trust-root-sha256"
@@ -38,19 +39,16 @@ const (
 	podInboundPortsAnnotation = "config.linkerd.io/pod-inbound-ports"
 )
 
-// exempt namespaces are those that the chart's webhook configuration leaves
-// out by name.
-var exempt = []string{"kube-system", "cert-manager"}
-
 // Injector answers admission requests. Immutable, so safe for concurrent use.
 type Injector struct {
 	config Config
 	lookup Lookup
+	hook   webhook.Hook
 }
 
 // New returns an injector that finds namespaces and owners through lookup.
 func New(config Config, lookup Lookup) *Injector {
-	return &Injector{config: config.withDefaults(), lookup: lookup}
+	return &Injector{config: config.withDefaults(), lookup: lookup, hook: Hook()}
 }
 
 // Review answers a request for the creation of a Pod or a Service; anything
@@ -98,7 +96,7 @@ func (i *Injector) reviewService(ctx context.Context, request *admissionv1.Admis
 	if err != nil {
 		return nil, err
 	}
-	if isExempt(request.Namespace, namespace, service.Labels) {
+	if i.exempt(request.Namespace, namespace, service.Labels) {
 		return nil, nil
 	}
 	return inheritOpaquePorts(service.ObjectMeta, namespace), nil
@@ -117,7 +115,7 @@ func (i *Injector) reviewPod(ctx context.Context, request *admissionv1.Admission
 	if err != nil {
 		return nil, nil, err
 	}
-	if isExempt(request.Namespace, namespace, pod.Labels) {
+	if i.exempt(request.Namespace, namespace, pod.Labels) {
 		return nil, nil, nil
 	}
 	mode := i.mode(pod.ObjectMeta, namespace)
@@ -135,11 +133,11 @@ func (i *Injector) reviewPod(ctx context.Context, request *admissionv1.Admission
 	return p, warnings, nil
 }
 
-// isExempt reports whether the chart's webhook would not be asked at all.
-func isExempt(name string, namespace metav1.ObjectMeta, labels map[string]string) bool {
-	_, controlPlane := labels[linkerd.ControlPlaneComponentLabel]
-	_, cni := labels[linkerd.CNIResourceLabel]
-	return controlPlane || cni || slices.Contains(exempt, name) || namespace.Labels[admissionWebhooksLabel] == "disabled"
+// exempt reports whether the chart's webhook would not be asked at all.
+func (i *Injector) exempt(name string, namespace metav1.ObjectMeta, object map[string]string) bool {
+	all := labels.Set{corev1.LabelMetadataName: name}
+	maps.Copy(all, namespace.Labels)
+	return !i.hook.Selects(object, all)
 }
 
 // mode returns enabled or ingress, or nothing for pods that are left alone.

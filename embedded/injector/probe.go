@@ -17,10 +17,10 @@ const (
 	probeSeen       = "seen"
 )
 
-// Probe reports whether the API server asks the injector about objects of a
+// probeService reports whether the API server asks the injector about objects of a
 // namespace. It creates a Service as a dry run: a Pod would first need a
 // service account, and nothing is stored.
-func Probe(ctx context.Context, config *rest.Config, namespace string) (bool, error) {
+func probeService(ctx context.Context, config *rest.Config, namespace string) (bool, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return false, err

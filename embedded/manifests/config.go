@@ -12,6 +12,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // FieldManager is the name under which manifests are applied.
@@ -32,17 +33,6 @@ type (
 // CheckDirs says what is wrong with directories that are to be watched, before
 // anything is started for them.
 func CheckDirs(dirs []string) error { return source.CheckDirs(dirs) }
-
-// Problem is what a check of a part has to say about an object.
-type Problem struct {
-	// Field is a path such as spec.routes[0].condition, or empty. It tells the
-	// line; Message names it too.
-	Field string
-	// Message is shown to the user as it is.
-	Message string
-	// Warning lets the object pass.
-	Warning bool
-}
 
 // Config is what a Syncer needs.
 type Config struct {
@@ -72,10 +62,9 @@ type Config struct {
 	// kustomization, that has no objects any more. Otherwise it stays: a mount that is
 	// missing and a checkout that has just begun look the same.
 	PruneEmpty bool
-	// Check, if not nil, looks at each object before it is applied.
-	Check func(*unstructured.Unstructured) []Problem
-	// Spares, if not nil, says of the labels of an object's namespace that Check does not apply there.
-	Spares func(labels map[string]string) bool
+	// Check, if not nil, says what is wrong with an object before it is applied; an
+	// error keeps it from that. It may ask for the labels of the object's namespace.
+	Check func(object *unstructured.Unstructured, namespaceLabels func() map[string]string) []problems.Problem
 	// Out gets plans and errors in words for the user. Nil: nothing.
 	Out io.Writer
 	// Log is for diagnosis. Nil: nothing.
@@ -101,7 +90,7 @@ func (c *Config) setDefaults() {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Check == nil {
-		c.Check = func(*unstructured.Unstructured) []Problem { return nil }
+		c.Check = func(*unstructured.Unstructured, func() map[string]string) []problems.Problem { return nil }
 	}
 	if c.Owned == nil {
 		c.Owned = func(schema.GroupKind, string, string) plan.Ownership { return plan.Free }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // TestPrintable is F8: names in manifests reach no terminal as they are.
@@ -32,13 +33,12 @@ func TestSpared(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.edit = func(cfg *Config) {
-		cfg.Check = func(u *unstructured.Unstructured) []Problem {
-			if u.GetKind() != "ConfigMap" {
+		cfg.Check = func(u *unstructured.Unstructured, labels func() map[string]string) []problems.Problem {
+			if u.GetKind() != "ConfigMap" || labels()["hooks"] == "disabled" {
 				return nil
 			}
-			return []Problem{{Message: "never"}}
+			return []problems.Problem{{Message: "never", Severity: problems.Error}}
 		}
-		cfg.Spares = func(labels map[string]string) bool { return labels["hooks"] == "disabled" }
 	}
 	in := func(namespace string) string {
 		return strings.ReplaceAll(cm("a", "1"), "namespace: ns", "namespace: "+namespace)

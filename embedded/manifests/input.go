@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // refresh asks the API server for what the plan depends on.
@@ -140,13 +141,12 @@ func (s *Syncer) judge(ctx context.Context, made *plan.Plan, snapshot *source.Sn
 	judged.Apply = nil
 	for _, step := range made.Apply {
 		refused := false
-		problems := s.cfg.Check(step.Manifest)
-		if len(problems) > 0 && s.spared(ctx, step.Object.Namespace, snapshot) {
-			problems = nil
-		}
-		for _, problem := range problems {
-			fault := source.Fault{File: step.File, Line: fieldLine(snapshot, step, problem.Field), Object: step.Object.String(), Message: source.OneLine(problem.Message)}
-			if problem.Warning {
+		for _, problem := range s.cfg.Check(step.Manifest, func() map[string]string { return s.labels(ctx, step.Object.Namespace, snapshot) }) {
+			fault := source.Fault{
+				File: step.File, Line: fieldLine(snapshot, step, problem.Field), Object: step.Object.String(),
+				Message: source.OneLine(problem.WithoutObject()),
+			}
+			if problem.Severity == problems.Warning {
 				judged.Warnings = append(judged.Warnings, fault)
 				continue
 			}
@@ -174,12 +174,8 @@ func warningOf(snapshot *source.Snapshot, step plan.Step, text string) source.Fa
 	return source.Fault{File: step.File, Line: fieldLine(snapshot, step, field), Object: step.Object.String(), Message: text}
 }
 
-// spared reports whether webhooks would not be asked about objects of a namespace, which
-// the directory itself may bring or change.
-func (s *Syncer) spared(ctx context.Context, name string, snapshot *source.Snapshot) bool {
-	if s.cfg.Spares == nil || name == "" {
-		return false
-	}
+// labels are those of a namespace, which the directory itself may bring or change.
+func (s *Syncer) labels(ctx context.Context, name string, snapshot *source.Snapshot) map[string]string {
 	labels := s.cluster.NamespaceLabels(ctx, name)
 	for _, src := range snapshot.Sources {
 		for _, o := range src.Objects {
@@ -188,5 +184,5 @@ func (s *Syncer) spared(ctx context.Context, name string, snapshot *source.Snaps
 			}
 		}
 	}
-	return s.cfg.Spares(labels)
+	return labels
 }

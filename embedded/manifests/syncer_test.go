@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // TestDrift: a change by others is reported, and put back by a save or a restart.
@@ -163,20 +164,20 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.edit = func(cfg *Config) {
-		cfg.Check = func(u *unstructured.Unstructured) []Problem {
+		cfg.Check = func(u *unstructured.Unstructured, _ func() map[string]string) []problems.Problem {
 			switch v, _, _ := unstructured.NestedString(u.Object, "data", "v"); v {
 			case "bad":
-				return []Problem{{Field: "data.v", Message: "data.v is bad"}}
+				return []problems.Problem{{Field: "data.v", Message: "is bad", Severity: problems.Error}}
 			case "odd":
-				return []Problem{{Field: "data.v", Message: "data.v is odd", Warning: true}}
+				return []problems.Problem{{Field: "data.v", Message: "is odd", Severity: problems.Warning}}
 			}
 			return nil
 		}
 	}
 	b.write("x.yaml", docs(cm("a", "bad"), cm("b", "odd")))
 	b.start()
-	b.prints("error: " + b.path("x.yaml") + ":7: ConfigMap ns/a: data.v is bad")
-	b.prints("warning: " + b.path("x.yaml") + ":15: ConfigMap ns/b: data.v is odd")
+	b.prints("error: " + b.path("x.yaml") + ":7: ConfigMap ns/a: data.v: is bad")
+	b.prints("warning: " + b.path("x.yaml") + ":15: ConfigMap ns/b: data.v: is odd")
 	b.data("b", "odd")
 	if b.api.get(configMap("a")) != nil {
 		t.Error("applied what the check refused")

@@ -19,6 +19,9 @@ const (
 	RemoteServiceLabel   = "multicluster.linkerd.io/remote-service"
 	ClusterNameLabel     = "multicluster.linkerd.io/cluster-name"
 	MirrorClusterLabel   = "mirror.linkerd.io/cluster-name"
+
+	// AdmissionWebhooksLabel on a namespace, with the value disabled, keeps its objects from Linkerd's webhooks.
+	AdmissionWebhooksLabel = "config.linkerd.io/admission-webhooks"
 )
 
 // Annotations (cluster section 10).

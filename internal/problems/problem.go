@@ -2,12 +2,15 @@ package problems
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
@@ -74,6 +77,28 @@ func (o Object) String() string {
 		text += " in " + o.Cluster
 	}
 	return text
+}
+
+// At is an error of a field.
+func At(at *field.Path, format string, args ...any) *Problem {
+	return &Problem{Field: at.String(), Message: fmt.Sprintf(format, args...), Severity: Error}
+}
+
+// Of is a field that cannot be used as a problem; nil without an error.
+func Of(err *field.Error) *Problem {
+	if err == nil {
+		return nil
+	}
+	return &Problem{Field: err.Field, Message: err.ErrorBody(), Severity: Error}
+}
+
+// Refusal is the first error among problems: an object that has one is not
+// taken. Nil if there are only warnings.
+func Refusal(list []Problem) *Problem {
+	if i := slices.IndexFunc(list, func(p Problem) bool { return p.Severity == Error }); i >= 0 {
+		return &list[i]
+	}
+	return nil
 }
 
 // String is one line: where, which object, what, and what is used instead.

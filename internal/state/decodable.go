@@ -2,6 +2,7 @@ package state
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/gateway"
@@ -14,7 +15,7 @@ import (
 // decode: one that lacks something, where its definition does not see to that
 // (G8), and routes with a value that nobody knows. Linkerd's other kinds check
 // their values themselves.
-func decodable(raw *unstructured.Unstructured, typed any) error {
+func decodable(raw *unstructured.Unstructured, typed any) *field.Error {
 	switch raw.GroupVersionKind().Group {
 	case policy.Group, policy.GatewayGroup:
 		if err := strict.CheckSpec(raw.Object, typed); err != nil {

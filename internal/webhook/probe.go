@@ -14,10 +14,10 @@ import (
 
 const probeName = "linkerd-lite-probe"
 
-// refuses returns a probe that makes an object that the webhook must refuse. It is a dry run: nothing is stored even if
+// Refuses returns a probe that makes an object that the webhook must refuse. It is a dry run: nothing is stored even if
 // the API server does not know the webhook yet. It applies the object rather than creating it, because the API server
 // holds a create for 2 s if the definition of the kind is younger than that.
-func refuses(webhook, apiVersion, kind, resource string, spec map[string]any) func(context.Context, *rest.Config, string) (bool, error) {
+func Refuses(webhook, apiVersion, kind, resource string, spec map[string]any) func(context.Context, *rest.Config, string) (bool, error) {
 	refusal := fmt.Sprintf("admission webhook %q denied the request", webhook)
 	return func(ctx context.Context, config *rest.Config, namespace string) (bool, error) {
 		client, err := dynamic.NewForConfig(config)

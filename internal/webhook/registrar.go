@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,8 +52,8 @@ type RegistrarConfig struct {
 	Namespace string
 	// Server answers the hooks; it may be nil without any.
 	Server *Server
-	// Hooks are those to register. Configurations of our other hooks are removed.
-	Hooks []Hook
+	// Hooks are those to register. Configurations of others in Known are removed.
+	Hooks, Known []Hook
 	// Problems gets what is in the way.
 	Problems *problems.Table
 	Log      *slog.Logger
@@ -188,7 +189,7 @@ func (r *Registrar) watch(ctx context.Context) (changed <-chan struct{}, stop fu
 
 // write makes the API server's configurations equal to the hooks.
 func (r *Registrar) write(ctx context.Context, client kubernetes.Interface) error {
-	for _, known := range Hooks() {
+	for _, known := range r.Known {
 		if r.wants(known.Configuration) {
 			continue
 		}
@@ -318,7 +319,7 @@ func (r *Registrar) probe(ctx context.Context, client kubernetes.Interface, heed
 		return err
 	}
 	if namespace == "" {
-		r.Log.Warn("webhooks not probed: every namespace has the label " + skipLabel + "=" + skipValue)
+		r.Log.Warn("webhooks not probed: the labels of every namespace keep its objects from one of them", "label", linkerd.AdmissionWebhooksLabel)
 		return nil
 	}
 	for _, hook := range r.Hooks {
@@ -348,7 +349,8 @@ func (r *Registrar) probeNamespace(ctx context.Context, client kubernetes.Interf
 	}
 	found := ""
 	for _, namespace := range namespaces.Items {
-		if namespace.Labels[skipLabel] == skipValue || namespace.Status.Phase == corev1.NamespaceTerminating {
+		skipped := slices.ContainsFunc(r.Hooks, func(hook Hook) bool { return !hook.Selects(nil, namespace.Labels) })
+		if skipped || namespace.Status.Phase == corev1.NamespaceTerminating {
 			continue
 		}
 		if found == "" || namespace.Name == metav1.NamespaceDefault {

@@ -9,42 +9,102 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
-// configurations is what cluster section 5 says, with failurePolicy Fail and a URL.
+// configurations are what the API server is told of testHooks.
 const configurations = `
 - kind: ValidatingWebhookConfiguration
-  name: linkerd-policy-validator-webhook-config
-  webhook: linkerd-policy-validator.linkerd.io
+  name: policy-config
+  webhook: policy.linkerd.io
   url: /policy
   rules:
-  - {operations: [CREATE, UPDATE], apiGroups: [policy.linkerd.io], apiVersions: ["*"], resources: [authorizationpolicies, httplocalratelimitpolicies, httproutes, networkauthentications, meshtlsauthentications, serverauthorizations, servers, egressnetworks]}
-  - {operations: [CREATE, UPDATE], apiGroups: [gateway.networking.k8s.io], apiVersions: ["*"], resources: [httproutes, grpcroutes, tlsroutes, tcproutes]}
+  - {operations: [CREATE, UPDATE], apiGroups: [policy.linkerd.io], apiVersions: ["*"], resources: [servers]}
   namespaces: config.linkerd.io/admission-webhooks notin (disabled)
   objects: ""
 - kind: ValidatingWebhookConfiguration
-  name: linkerd-sp-validator-webhook-config
-  webhook: linkerd-sp-validator.linkerd.io
-  url: /serviceprofiles
-  rules:
-  - {operations: [CREATE, UPDATE], apiGroups: [linkerd.io], apiVersions: [v1alpha1, v1alpha2], resources: [serviceprofiles]}
+  name: profiles-config
+  webhook: profiles.linkerd.io
+  url: /profiles
   namespaces: config.linkerd.io/admission-webhooks notin (disabled)
   objects: ""
 - kind: MutatingWebhookConfiguration
-  name: linkerd-proxy-injector-webhook-config
-  webhook: linkerd-proxy-injector.linkerd.io
+  name: injector-config
+  webhook: injector.linkerd.io
   url: /pods
   timeout: 10
   rules:
   - {operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods, services], scope: Namespaced}
-  namespaces: config.linkerd.io/admission-webhooks notin (disabled),kubernetes.io/metadata.name notin (cert-manager,kube-system)
-  objects: "!linkerd.io/cni-resource,!linkerd.io/control-plane-component"
+  namespaces: config.linkerd.io/admission-webhooks notin (disabled),kubernetes.io/metadata.name notin (kube-system)
+  objects: "!linkerd.io/cni-resource"
 `
+
+func testHooks() []Hook {
+	notSkipped := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{NotSkipped()}}
+	return []Hook{
+		{
+			Configuration: "policy-config", Name: "policy.linkerd.io", Path: "/policy", NamespaceSelector: notSkipped,
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"policy.linkerd.io"}, APIVersions: []string{"*"}, Resources: []string{"servers"}},
+			}},
+		},
+		{Configuration: "profiles-config", Name: "profiles.linkerd.io", Path: "/profiles", NamespaceSelector: notSkipped},
+		{
+			Configuration: "injector-config", Name: "injector.linkerd.io", Mutating: true, Path: "/pods", TimeoutSeconds: 10,
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "services"},
+					Scope: new(admissionregistrationv1.NamespacedScope),
+				},
+			}},
+			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{NotSkipped(), {
+				Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"},
+			}}},
+			ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: linkerd.CNIResourceLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
+			}},
+		},
+	}
+}
+
+// A hook is asked about what its rules and selectors name.
+func TestAsked(t *testing.T) {
+	hooks := testHooks()
+	policy, injector := &hooks[0], &hooks[2]
+	off := labels.Set{linkerd.AdmissionWebhooksLabel: "disabled"}
+	for _, test := range []struct {
+		name              string
+		hook              *Hook
+		resource          schema.GroupVersionResource
+		object, namespace labels.Set
+		want              bool
+	}{
+		{"any version", policy, schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v9", Resource: "servers"}, nil, nil, true},
+		{"another resource", policy, schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v1", Resource: "httproutes"}, nil, nil, false},
+		{"another group", policy, schema.GroupVersionResource{Version: "v1", Resource: "servers"}, nil, nil, false},
+		{"another version", injector, schema.GroupVersionResource{Version: "v2", Resource: "pods"}, nil, nil, false},
+		{"a namespace that is skipped", policy, schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v1", Resource: "servers"}, nil, off, false},
+		{"the label on the object", policy, schema.GroupVersionResource{Group: "policy.linkerd.io", Version: "v1", Resource: "servers"}, off, nil, true},
+		{"an object that is spared", injector, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, labels.Set{linkerd.CNIResourceLabel: "true"}, nil, false},
+		{"a namespace by name", injector, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, nil, labels.Set{corev1.LabelMetadataName: "kube-system"}, false},
+		{"another namespace", injector, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, nil, labels.Set{corev1.LabelMetadataName: "ns"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.hook.Covers(test.resource) && test.hook.Selects(test.object, test.namespace); got != test.want {
+				t.Errorf("asked: %v", got)
+			}
+		})
+	}
+}
 
 type configuration struct {
 	Kind, Name, Webhook, URL string
@@ -54,7 +114,7 @@ type configuration struct {
 }
 
 func registrar(server *Server, hooks ...Hook) *Registrar {
-	return NewRegistrar(RegistrarConfig{Own: &rest.Config{}, User: &rest.Config{}, Namespace: "linkerd", Server: server, Hooks: hooks})
+	return NewRegistrar(RegistrarConfig{Own: &rest.Config{}, User: &rest.Config{}, Namespace: "linkerd", Server: server, Hooks: hooks, Known: testHooks()})
 }
 
 func TestWrite(t *testing.T) {
@@ -75,7 +135,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := fake.NewClientset()
-	all := registrar(server, Hooks()...)
+	all := registrar(server, testHooks()...)
 	for range 2 { // the second time over what the first wrote
 		if err := all.write(t.Context(), client); err != nil {
 			t.Fatal(err)
@@ -85,7 +145,7 @@ func TestWrite(t *testing.T) {
 		t.Error(diff)
 	}
 
-	policyOnly := registrar(server, PolicyHook())
+	policyOnly := registrar(server, testHooks()[0])
 	if err := policyOnly.write(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +218,7 @@ func TestProbeNamespace(t *testing.T) {
 	namespace := func(name string, labels map[string]string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
-	off := map[string]string{skipLabel: skipValue}
+	off := map[string]string{linkerd.AdmissionWebhooksLabel: "disabled"}
 	tests := []struct {
 		name       string
 		namespaces []*corev1.Namespace
@@ -169,6 +229,9 @@ func TestProbeNamespace(t *testing.T) {
 		{"A04 default without webhooks", []*corev1.Namespace{namespace("default", off), namespace("z", nil)}, "z", true},
 		{"no namespace with webhooks", []*corev1.Namespace{namespace("default", off)}, "", true},
 		{"no namespace yet", nil, "", false},
+		{"one that a hook leaves out by name", []*corev1.Namespace{
+			namespace("default", off), namespace("kube-system", map[string]string{corev1.LabelMetadataName: "kube-system"}), namespace("z", nil),
+		}, "z", true},
 	}
 	for _, test := range tests {
 		rulebook.Run(t, test.name, func(t *testing.T) {
@@ -178,7 +241,7 @@ func TestProbeNamespace(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := registrar(nil).probeNamespace(t.Context(), client)
+			got, err := registrar(nil, testHooks()...).probeNamespace(t.Context(), client)
 			if got != test.want || (err == nil) != test.ok {
 				t.Errorf("got %q, %v; want %q", got, err, test.want)
 			}

@@ -1,9 +1,9 @@
 package admission
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
 
@@ -12,43 +12,39 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/strict"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
-// Problem is something wrong with a field.
-type Problem struct {
-	// Field is a path such as spec.rules[0].matches[0].path.value.
-	Field   string
-	Message string
+// object is one that is checked, with its spec still encoded.
+type object struct {
+	namespace, name string
+	annotations     map[string]string
+	spec            json.RawMessage
+	warnings        []problems.Problem
 	// undecodable says that the object has another shape than the type that it is read with.
 	undecodable bool
 }
 
-func (p *Problem) String() string { return p.Field + ": " + p.Message }
-
-// Result is what is found out about an object.
-type Result struct {
-	// Problem is why the object is refused, nil if it is not.
-	Problem *Problem
-	// Warnings are what is odd, or cannot be decided, about one that is not.
-	Warnings []*Problem
-}
-
-// object is one that is checked, with its spec still encoded.
-type object struct {
-	namespace   string
-	annotations map[string]string
-	spec        json.RawMessage
-	warnings    []*Problem
-}
-
 // warn notes what is odd with a field, which is no reason to refuse the object.
 func (o *object) warn(at *field.Path, format string, args ...any) {
-	o.warnings = append(o.warnings, problem(at, format, args...))
+	o.doubt(problems.At(at, format, args...))
+}
+
+func (o *object) doubt(p *problems.Problem) {
+	warning := *p
+	warning.Severity = problems.Warning
+	o.warnings = append(o.warnings, warning)
+}
+
+// unreadable is an error of a field that keeps the object from being decoded.
+func (o *object) unreadable(field, message string) *problems.Problem {
+	o.undecodable = true
+	return &problems.Problem{Field: field, Message: message, Severity: problems.Error}
 }
 
 // kind is what this package knows of a kind.
 type kind struct {
-	check func(*object) *Problem
+	check func(*object) *problems.Problem
 	// lenient kinds are read by other controllers too: what does not decode here is theirs to judge (B69).
 	lenient bool
 }
@@ -97,67 +93,72 @@ func Knows(groupKind schema.GroupKind) bool {
 	return ok
 }
 
-// Check finds the first problem of an object given as JSON. The namespace is that of the request; if empty, the
-// object's own counts. An object of a kind that is not known here has no problem.
-func Check(groupKind schema.GroupKind, namespace string, data []byte) Result {
+// Check returns what is wrong with an object given as JSON: the first error, for which it is refused, or what is odd, or
+// cannot be decided, about one that is not. The namespace is that of the request; if empty, the object's own counts. An
+// object of a kind that is not known here has no problem.
+func Check(groupKind schema.GroupKind, namespace string, data []byte) []problems.Problem {
 	kind, ok := lookup(groupKind)
 	if !ok {
-		return Result{}
+		return nil
 	}
-	o, problem := decodeObject(namespace, data)
-	if problem == nil {
-		problem = kind.check(o)
+	o := &object{namespace: namespace}
+	refusal := o.decode(data)
+	if refusal == nil {
+		refusal = kind.check(o)
 	}
+	found := o.warnings
 	switch {
-	case problem == nil:
-		return Result{Warnings: o.warnings}
-	case problem.undecodable && kind.lenient:
-		return Result{}
+	case o.undecodable && kind.lenient:
+		return nil
+	case refusal != nil:
+		found = []problems.Problem{*refusal}
 	}
-	return Result{Problem: problem}
+	for i := range found {
+		found[i].Object = problems.Object{Group: groupKind.Group, Kind: groupKind.Kind, Namespace: o.namespace, Name: o.name}
+	}
+	return found
 }
 
-func decodeObject(namespace string, data []byte) (*object, *Problem) {
+// decode decodes all but the spec.
+func (o *object) decode(data []byte) *problems.Problem {
 	if len(data) == 0 || string(data) == "null" {
-		return nil, &Problem{Field: "object", Message: "missing", undecodable: true}
+		return o.unreadable("object", "missing")
 	}
 	var envelope struct {
 		Metadata struct {
 			Namespace   string            `json:"namespace"`
+			Name        string            `json:"name"`
 			Annotations map[string]string `json:"annotations"`
 		} `json:"metadata"`
 		Spec json.RawMessage `json:"spec"`
 	}
 	if err := json.Unmarshal(data, &envelope); err != nil {
-		return nil, &Problem{Field: "object", Message: text(err), undecodable: true}
+		return o.unreadable("object", text(err))
 	}
+	o.namespace, o.name = cmp.Or(o.namespace, envelope.Metadata.Namespace), envelope.Metadata.Name
+	o.annotations, o.spec = envelope.Metadata.Annotations, envelope.Spec
 	if len(envelope.Spec) == 0 || string(envelope.Spec) == "null" {
-		return nil, &Problem{Field: "spec", Message: "missing", undecodable: true}
+		return o.unreadable("spec", "missing")
 	}
-	if namespace == "" {
-		namespace = envelope.Metadata.Namespace
-	}
-	return &object{namespace: namespace, annotations: envelope.Metadata.Annotations, spec: envelope.Spec}, nil
+	return nil
 }
 
-// decode decodes the spec, which must have all that Linkerd's decoder asks for.
-func decode[T any](o *object, into *T) *Problem {
+// decodeSpec decodes the spec, which must have all that Linkerd's decoder asks for.
+func decodeSpec[T any](o *object, into *T) *problems.Problem {
 	err := json.Unmarshal(o.spec, into)
 	if err == nil {
 		var content any
 		if err = json.Unmarshal(o.spec, &content); err == nil {
 			if missing := strict.Check[T](spec(), content); missing != nil {
-				return &Problem{Field: missing.Field, Message: missing.ErrorBody(), undecodable: true}
+				return o.unreadable(missing.Field, missing.ErrorBody())
 			}
 			return nil
 		}
 	}
-	p := &Problem{Field: "spec", Message: text(err), undecodable: true}
 	if wrongType := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrongType) && wrongType.Field != "" {
-		p.Field += "." + wrongType.Field
-		p.Message = wrongType.Value + " where " + jsonType(wrongType.Type.Kind()) + " is expected"
+		return o.unreadable("spec."+wrongType.Field, wrongType.Value+" where "+jsonType(wrongType.Type.Kind())+" is expected")
 	}
-	return p
+	return o.unreadable("spec", text(err))
 }
 
 // jsonType is what users call the values that a field of a kind takes.
@@ -173,20 +174,8 @@ func jsonType(kind reflect.Kind) string {
 
 func text(err error) string { return strings.TrimPrefix(err.Error(), "json: ") }
 
-func problem(at *field.Path, format string, args ...any) *Problem {
-	return &Problem{Field: at.String(), Message: fmt.Sprintf(format, args...)}
-}
-
-// unfit is the problem of a field that cannot be converted, nil without one.
-func unfit(err *field.Error) *Problem {
-	if err == nil {
-		return nil
-	}
-	return &Problem{Field: err.Field, Message: err.ErrorBody()}
-}
-
 // first returns the first problem of a list of checks.
-func first(checks ...func() *Problem) *Problem {
+func first(checks ...func() *problems.Problem) *problems.Problem {
 	for _, check := range checks {
 		if p := check(); p != nil {
 			return p
@@ -196,7 +185,7 @@ func first(checks ...func() *Problem) *Problem {
 }
 
 // each returns the first problem that an item of the list at a path has.
-func each[T any](at *field.Path, items []T, check func(at *field.Path, item T) *Problem) *Problem {
+func each[T any](at *field.Path, items []T, check func(at *field.Path, item T) *problems.Problem) *problems.Problem {
 	for i, item := range items {
 		if p := check(at.Index(i), item); p != nil {
 			return p

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
@@ -331,7 +332,7 @@ func TestCheck(t *testing.T) {
 	for _, row := range allRows() {
 		for _, spec := range row.specs {
 			rulebook.Run(t, row.id+" "+row.kind+" "+spec, func(t *testing.T) {
-				got := Check(schema.GroupKind{Group: row.group, Kind: row.kind}, "ns", row.object(t, spec)).Problem
+				got := problems.Refusal(Check(schema.GroupKind{Group: row.group, Kind: row.kind}, "ns", row.object(t, spec)))
 				switch {
 				case row.field == "" && got != nil:
 					t.Errorf("denied: %s", got)
@@ -366,7 +367,7 @@ func TestCheckObject(t *testing.T) {
 	for _, test := range tests {
 		rulebook.Run(t, test.name, func(t *testing.T) {
 			field := ""
-			if p := Check(schema.GroupKind{Group: test.group, Kind: test.kind}, "", []byte(test.object)).Problem; p != nil {
+			if p := problems.Refusal(Check(schema.GroupKind{Group: test.group, Kind: test.kind}, "", []byte(test.object))); p != nil {
 				field = p.Field
 			}
 			if field != test.field {
@@ -375,7 +376,7 @@ func TestCheckObject(t *testing.T) {
 		})
 	}
 	own := []byte(`{"metadata":{"namespace":"ns"},"spec":{"targetRef":{"kind":"Namespace","name":"ns"},"requiredAuthenticationRefs":[]}}`)
-	if p := Check(schema.GroupKind{Group: policyGroup, Kind: "AuthorizationPolicy"}, "", own).Problem; p != nil {
+	if p := problems.Refusal(Check(schema.GroupKind{Group: policyGroup, Kind: "AuthorizationPolicy"}, "", own)); p != nil {
 		t.Errorf("the object's own namespace does not count: %s", p)
 	}
 }
@@ -405,14 +406,9 @@ func FuzzCheck(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, index uint8, data []byte) {
-		result := Check(kinds[int(index)%len(kinds)], "ns", data)
-		problems := result.Warnings
-		if result.Problem != nil {
-			problems = append(problems, result.Problem)
-		}
-		for _, p := range problems {
-			if p.Field == "" || p.Message == "" {
-				t.Errorf("a problem without field or message: %q", p)
+		for _, p := range Check(kinds[int(index)%len(kinds)], "ns", data) {
+			if p.Field == "" || p.Message == "" || p.Severity == "" || p.Object.Kind == "" {
+				t.Errorf("a problem without field, message, severity or object: %q", p)
 			}
 		}
 	})
@@ -439,13 +435,13 @@ func TestWarnings(t *testing.T) {
 	} {
 		for _, r := range routes(row.kinds, row.name, row.field, row.message, nil, row.spec) {
 			t.Run(r.id, func(t *testing.T) {
-				result := Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", r.object(t, row.spec))
+				found := Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", r.object(t, row.spec))
 				switch {
-				case result.Problem != nil:
-					t.Errorf("denied: %s", result.Problem)
-				case row.field == "" && len(result.Warnings) == 0:
-				case len(result.Warnings) != 1 || result.Warnings[0].Field != row.field || !strings.Contains(result.Warnings[0].Message, row.message):
-					t.Errorf("warnings %v, want one of %s with %q", result.Warnings, row.field, row.message)
+				case problems.Refusal(found) != nil:
+					t.Errorf("denied: %s", problems.Refusal(found))
+				case row.field == "" && len(found) == 0:
+				case len(found) != 1 || found[0].Field != row.field || !strings.Contains(found[0].Message, row.message):
+					t.Errorf("warnings %v, want one of %s with %q", found, row.field, row.message)
 				}
 			})
 		}

@@ -9,6 +9,7 @@ import (
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	policyv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta1"
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 var accessPolicies = []string{
@@ -17,67 +18,67 @@ var accessPolicies = []string{
 
 func spec() *field.Path { return field.NewPath("spec") }
 
-func checkServer(o *object) *Problem {
+func checkServer(o *object) *problems.Problem {
 	// With accessPolicy given in advance, one that is given as "" differs from none.
 	server := policyv1beta3.ServerSpec{AccessPolicy: accessPolicies[0]}
-	if p := decode(o, &server); p != nil {
+	if p := decodeSpec(o, &server); p != nil {
 		return p
 	}
 	if !slices.Contains(accessPolicies, server.AccessPolicy) {
-		return problem(spec().Child("accessPolicy"), "%q is not one of %q", server.AccessPolicy, accessPolicies)
+		return problems.At(spec().Child("accessPolicy"), "%q is not one of %q", server.AccessPolicy, accessPolicies)
 	}
 	return nil
 }
 
-func checkServerAuthorization(o *object) *Problem {
+func checkServerAuthorization(o *object) *problems.Problem {
 	var authorization policyv1beta1.ServerAuthorizationSpec
-	if p := decode(o, &authorization); p != nil {
+	if p := decodeSpec(o, &authorization); p != nil {
 		return p
 	}
 	client, at := authorization.Client, spec().Child("client")
 	if tls := client.MeshTLS; tls != nil {
 		if client.Unauthenticated {
-			return problem(at, "meshTLS and unauthenticated exclude each other")
+			return problems.At(at, "meshTLS and unauthenticated exclude each other")
 		}
 		if tls.UnauthenticatedTLS && len(tls.Identities)+len(tls.ServiceAccounts) > 0 {
-			return problem(at.Child("meshTLS", "unauthenticatedTLS"), "excludes identities and serviceAccounts")
+			return problems.At(at.Child("meshTLS", "unauthenticatedTLS"), "excludes identities and serviceAccounts")
 		}
 	}
 	return checkNetworks(at.Child("networks"), client.Networks)
 }
 
 // checkNetworks looks at what networks leave out. Host bits do not count.
-func checkNetworks(at *field.Path, networks []policy.Network) *Problem {
+func checkNetworks(at *field.Path, networks []policy.Network) *problems.Problem {
 	for i, network := range networks {
 		cidr, err := network.CIDR.Prefix()
 		if err != nil {
-			return problem(at.Index(i).Child("cidr"), "%v", err)
+			return problems.At(at.Index(i).Child("cidr"), "%v", err)
 		}
 		for j, text := range network.Except {
 			at := at.Index(i).Child("except").Index(j)
 			except, err := text.Prefix()
 			if err != nil {
-				return problem(at, "%v", err)
+				return problems.At(at, "%v", err)
 			}
 			if except.Bits() <= cidr.Bits() && except.Contains(cidr.Addr()) {
-				return problem(at, "cidr %s is negated by %s, which leaves nothing of it", network.CIDR, text)
+				return problems.At(at, "cidr %s is negated by %s, which leaves nothing of it", network.CIDR, text)
 			}
 			if except.Bits() < cidr.Bits() || !cidr.Contains(except.Addr()) {
-				return problem(at, "%s is not included in cidr %s", text, network.CIDR)
+				return problems.At(at, "%s is not included in cidr %s", text, network.CIDR)
 			}
 		}
 	}
 	return nil
 }
 
-func checkAuthorizationPolicy(o *object) *Problem {
+func checkAuthorizationPolicy(o *object) *problems.Problem {
 	var authorization policyv1alpha1.AuthorizationPolicySpec
-	if p := decode(o, &authorization); p != nil {
+	if p := decodeSpec(o, &authorization); p != nil {
 		return p
 	}
 	target, at := authorization.TargetRef, spec().Child("targetRef")
 	if target.Targets("", "Namespace") && target.Name != o.namespace {
-		return problem(at.Child("name"), "only the policy's own namespace may be targeted, not %q", target.Name)
+		return problems.At(at.Child("name"), "only the policy's own namespace may be targeted, not %q", target.Name)
 	}
 	if p := checkAuthentications(spec().Child("requiredAuthenticationRefs"), authorization.RequiredAuthenticationRefs); p != nil {
 		return p
@@ -87,10 +88,10 @@ func checkAuthorizationPolicy(o *object) *Problem {
 		target.Targets(policy.GatewayGroup, "HTTPRoute"), target.Targets(policy.GatewayGroup, "GRPCRoute"):
 		return nil
 	}
-	return problem(at.Child("kind"), "%s cannot be targeted", target.GroupKind())
+	return problems.At(at.Child("kind"), "%s cannot be targeted", target.GroupKind())
 }
 
-func checkAuthentications(at *field.Path, refs []policy.NamespacedTargetRef) *Problem {
+func checkAuthentications(at *field.Path, refs []policy.NamespacedTargetRef) *problems.Problem {
 	var mesh, accounts, networks int
 	var unknown []string
 	for _, ref := range refs {
@@ -107,27 +108,27 @@ func checkAuthentications(at *field.Path, refs []policy.NamespacedTargetRef) *Pr
 	}
 	switch {
 	case mesh > 1:
-		return problem(at, "at most one MeshTLSAuthentication is possible")
+		return problems.At(at, "at most one MeshTLSAuthentication is possible")
 	case accounts > 1:
-		return problem(at, "at most one ServiceAccount is possible")
+		return problems.At(at, "at most one ServiceAccount is possible")
 	case mesh+accounts > 1:
-		return problem(at, "MeshTLSAuthentication and ServiceAccount exclude each other")
+		return problems.At(at, "MeshTLSAuthentication and ServiceAccount exclude each other")
 	case networks > 1:
-		return problem(at, "at most one NetworkAuthentication is possible")
+		return problems.At(at, "at most one NetworkAuthentication is possible")
 	case unknown != nil:
-		return problem(at, "no authentications: %q", unknown)
+		return problems.At(at, "no authentications: %q", unknown)
 	}
 	return nil
 }
 
-func checkMeshTLSAuthentication(o *object) *Problem {
+func checkMeshTLSAuthentication(o *object) *problems.Problem {
 	var authentication policyv1alpha1.MeshTLSAuthenticationSpec
-	if p := decode(o, &authentication); p != nil {
+	if p := decodeSpec(o, &authentication); p != nil {
 		return p
 	}
 	for i, identity := range authentication.Identities {
 		if err := checkIdentity(identity); err != nil {
-			return problem(spec().Child("identities").Index(i), "identity %q is invalid: %v", identity, err)
+			return problems.At(spec().Child("identities").Index(i), "identity %q is invalid: %v", identity, err)
 		}
 	}
 	for i, ref := range authentication.IdentityRefs {
@@ -135,75 +136,75 @@ func checkMeshTLSAuthentication(o *object) *Problem {
 		switch {
 		case target.Targets("", "Namespace"):
 			if ref.Namespace != nil {
-				return problem(at.Child("namespace"), "a reference to a Namespace has no namespace")
+				return problems.At(at.Child("namespace"), "a reference to a Namespace has no namespace")
 			}
 		case !target.Targets("", "ServiceAccount"):
-			return problem(at.Child("kind"), "%s has no identity", target.GroupKind())
+			return problems.At(at.Child("kind"), "%s has no identity", target.GroupKind())
 		}
 	}
 	return nil
 }
 
-func checkNetworkAuthentication(o *object) *Problem {
+func checkNetworkAuthentication(o *object) *problems.Problem {
 	var authentication policyv1alpha1.NetworkAuthenticationSpec
-	if p := decode(o, &authentication); p != nil {
+	if p := decodeSpec(o, &authentication); p != nil {
 		return p
 	}
 	at := spec().Child("networks")
 	if len(authentication.Networks) == 0 {
-		return problem(at, "at least one network is needed")
+		return problems.At(at, "at least one network is needed")
 	}
 	return checkNetworks(at, authentication.Networks)
 }
 
-func checkEgressNetwork(o *object) *Problem {
+func checkEgressNetwork(o *object) *problems.Problem {
 	var egress policyv1alpha1.EgressNetworkSpec
-	if p := decode(o, &egress); p != nil {
+	if p := decodeSpec(o, &egress); p != nil {
 		return p
 	}
 	at := spec().Child("networks")
 	if egress.Networks != nil && len(egress.Networks) == 0 {
-		return problem(at, "at least one network is needed")
+		return problems.At(at, "at least one network is needed")
 	}
 	return checkNetworks(at, egress.Networks)
 }
 
-func checkRateLimit(o *object) *Problem {
+func checkRateLimit(o *object) *problems.Problem {
 	var limits policyv1alpha1.HTTPLocalRateLimitPolicySpec
-	if p := decode(o, &limits); p != nil {
+	if p := decodeSpec(o, &limits); p != nil {
 		return p
 	}
 	if !limits.TargetRef.Targets(policy.Group, "Server") {
-		return problem(spec().Child("targetRef", "kind"), "%s cannot be targeted", limits.TargetRef.GroupKind())
+		return problems.At(spec().Child("targetRef", "kind"), "%s cannot be targeted", limits.TargetRef.GroupKind())
 	}
 	const rate = "requestsPerSecond"
 	total, identity, overrides := spec().Child("total", rate), spec().Child("identity", rate), spec().Child("overrides")
 	if limits.Total != nil {
 		most := limits.Total.RequestsPerSecond
 		if most == 0 {
-			return problem(total, "must be positive")
+			return problems.At(total, "must be positive")
 		}
 		if limits.Identity != nil && limits.Identity.RequestsPerSecond > most {
-			return problem(identity, "%d exceeds the total of %d", limits.Identity.RequestsPerSecond, most)
+			return problems.At(identity, "%d exceeds the total of %d", limits.Identity.RequestsPerSecond, most)
 		}
 		for i, override := range limits.Overrides {
 			if override.RequestsPerSecond > most {
-				return problem(overrides.Index(i).Child(rate), "%d exceeds the total of %d", override.RequestsPerSecond, most)
+				return problems.At(overrides.Index(i).Child(rate), "%d exceeds the total of %d", override.RequestsPerSecond, most)
 			}
 		}
 	}
 	if limits.Identity != nil && limits.Identity.RequestsPerSecond == 0 {
-		return problem(identity, "must be positive")
+		return problems.At(identity, "must be positive")
 	}
 	for i, override := range limits.Overrides {
 		if override.RequestsPerSecond == 0 {
-			return problem(overrides.Index(i).Child(rate), "must be positive")
+			return problems.At(overrides.Index(i).Child(rate), "must be positive")
 		}
 	}
 	for i, override := range limits.Overrides {
 		for j, ref := range override.ClientRefs {
 			if !ref.Targets("", "ServiceAccount") {
-				return problem(overrides.Index(i).Child("clientRefs").Index(j).Child("kind"), "%s is no ServiceAccount", ref.GroupKind())
+				return problems.At(overrides.Index(i).Child("clientRefs").Index(j).Child("kind"), "%s is no ServiceAccount", ref.GroupKind())
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 )
 
@@ -17,13 +18,13 @@ func Review(odd func(*admissionv1.AdmissionRequest) []string) webhook.ReviewFunc
 		if !Knows(kind) {
 			return webhook.Unusable("unsupported kind: %s.%s.%s", request.Kind.Group, request.Kind.Version, request.Kind.Kind)
 		}
-		result := Check(kind, request.Namespace, request.Object.Raw)
-		if result.Problem != nil {
-			return webhook.Deny("%s", result.Problem)
+		found := Check(kind, request.Namespace, request.Object.Raw)
+		if refusal := problems.Refusal(found); refusal != nil {
+			return webhook.Deny("%s", refusal.WithoutObject())
 		}
 		var warnings []string
-		for _, w := range result.Warnings {
-			warnings = append(warnings, w.String())
+		for _, w := range found {
+			warnings = append(warnings, w.WithoutObject())
 		}
 		if odd != nil {
 			warnings = append(warnings, odd(request)...)

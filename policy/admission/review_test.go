@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 	"github.com/linkerd-lite/linkerd-lite/internal/webhook/webhooktest"
@@ -21,7 +22,7 @@ import (
 
 func serve(tb testing.TB) func(body []byte) (*admissionv1.AdmissionReview, error) {
 	tb.Helper()
-	return webhooktest.Serve(tb, webhook.Endpoint{Name: "policy", Path: webhook.PolicyPath, Review: Review(nil), Dialect: webhook.PolicyDialect})
+	return webhooktest.Serve(tb, webhook.Endpoint{Name: "policy", Path: "/policy", Review: Review(nil), Dialect: webhook.PolicyDialect})
 }
 
 func request(tb testing.TB, r row, spec string) []byte {
@@ -126,7 +127,7 @@ func BenchmarkCheck(b *testing.B) {
 	data := r.object(b, "{"+serviceParent+", rules: ["+strings.Repeat(rule+",", 16)+"]}")
 	b.ReportAllocs()
 	for b.Loop() {
-		if p := Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", data).Problem; p != nil {
+		if p := problems.Refusal(Check(schema.GroupKind{Group: r.group, Kind: r.kind}, "ns", data)); p != nil {
 			b.Fatal(p)
 		}
 	}

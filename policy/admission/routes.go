@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -10,41 +9,42 @@ import (
 	gatewayv1alpha2 "sigs.k8s.io/gateway-api/apis/v1alpha2"
 
 	gatewayapi "github.com/linkerd-lite/linkerd-lite/internal/apis/gateway"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 	"github.com/linkerd-lite/linkerd-lite/policy/settings"
 )
 
 func rules() *field.Path { return spec().Child("rules") }
 
-func checkPolicyHTTPRoute(o *object) *Problem {
+func checkPolicyHTTPRoute(o *object) *problems.Problem {
 	var route gatewayv1.HTTPRouteSpec
-	if p := decode(o, &route); p != nil {
+	if p := decodeSpec(o, &route); p != nil {
 		return p
 	}
 	return first(
-		func() *Problem { return undecodable(gatewayapi.CheckHTTP(route.Rules, true)) },
-		func() *Problem { return checkParents(o, route.ParentRefs, settings.CheckHTTP) },
-		func() *Problem { return checkHTTPRules(o, route.Rules, true) },
-		func() *Problem {
-			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
+		func() *problems.Problem { return o.undecoded(gatewayapi.CheckHTTP(route.Rules, true)) },
+		func() *problems.Problem { return checkParents(o, route.ParentRefs, settings.CheckHTTP) },
+		func() *problems.Problem { return checkHTTPRules(o, route.Rules, true) },
+		func() *problems.Problem {
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *problems.Problem {
 				return checkTimeouts(at.Child("timeouts"), rule.Timeouts)
 			})
 		},
 	)
 }
 
-func checkHTTPRoute(o *object) *Problem {
+func checkHTTPRoute(o *object) *problems.Problem {
 	var route gatewayv1.HTTPRouteSpec
-	if p := decode(o, &route); p != nil {
+	if p := decodeSpec(o, &route); p != nil {
 		return p
 	}
 	return first(
-		func() *Problem { return undecodable(gatewayapi.CheckHTTP(route.Rules, false)) },
-		func() *Problem { return checkParents(o, route.ParentRefs, settings.CheckHTTP) },
-		func() *Problem { return checkHTTPRules(o, route.Rules, false) },
-		func() *Problem {
-			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
-				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.HTTPBackendRef) *Problem {
+		func() *problems.Problem { return o.undecoded(gatewayapi.CheckHTTP(route.Rules, false)) },
+		func() *problems.Problem { return checkParents(o, route.ParentRefs, settings.CheckHTTP) },
+		func() *problems.Problem { return checkHTTPRules(o, route.Rules, false) },
+		func() *problems.Problem {
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *problems.Problem {
+				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.HTTPBackendRef) *problems.Problem {
 					return checkBackend(at, backend.BackendObjectReference)
 				})
 			})
@@ -54,14 +54,14 @@ func checkHTTPRoute(o *object) *Problem {
 
 // checkHTTPRules wants matches and filters that can be converted for proxies.
 // Filters of a type that Linkerd does not support are let through.
-func checkHTTPRules(o *object, list []gatewayv1.HTTPRouteRule, own bool) *Problem {
-	return each(rules(), list, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *Problem {
-		if p := each(at.Child("matches"), rule.Matches, func(at *field.Path, match gatewayv1.HTTPRouteMatch) *Problem {
+func checkHTTPRules(o *object, list []gatewayv1.HTTPRouteRule, own bool) *problems.Problem {
+	return each(rules(), list, func(at *field.Path, rule gatewayv1.HTTPRouteRule) *problems.Problem {
+		if p := each(at.Child("matches"), rule.Matches, func(at *field.Path, match gatewayv1.HTTPRouteMatch) *problems.Problem {
 			converted, err := gateway.HTTPMatch(at, match)
 			if err == nil {
-				o.doubt(gateway.Doubts(at, converted))
+				o.doubts(gateway.Doubts(at, converted))
 			}
-			return unfit(err)
+			return problems.Of(err)
 		}); p != nil {
 			return p
 		}
@@ -69,7 +69,7 @@ func checkHTTPRules(o *object, list []gatewayv1.HTTPRouteRule, own bool) *Proble
 			o.warnOfFilters(at.Child("backendRefs").Index(i).Child("filters"), backend.Filters, false)
 		}
 		o.warnOfFilters(at.Child("filters"), rule.Filters, own)
-		return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.HTTPRouteFilter) *Problem {
+		return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.HTTPRouteFilter) *problems.Problem {
 			_, err := gateway.HTTPFilter(at, filter, own)
 			return supported(err)
 		})
@@ -85,29 +85,29 @@ func (o *object) warnOfFilters(at *field.Path, filters []gatewayv1.HTTPRouteFilt
 	}
 }
 
-// doubt takes over what cannot be decided.
-func (o *object) doubt(doubts field.ErrorList) {
-	for _, doubt := range doubts {
-		o.warnings = append(o.warnings, unfit(doubt))
+// doubts takes over what cannot be decided.
+func (o *object) doubts(list field.ErrorList) {
+	for _, err := range list {
+		o.doubt(problems.Of(err))
 	}
 }
 
-func checkGRPCRoute(o *object) *Problem {
+func checkGRPCRoute(o *object) *problems.Problem {
 	var route gatewayv1.GRPCRouteSpec
-	if p := decode(o, &route); p != nil {
+	if p := decodeSpec(o, &route); p != nil {
 		return p
 	}
 	return first(
-		func() *Problem { return undecodable(gatewayapi.CheckGRPC(route.Rules)) },
-		func() *Problem { return checkParents(o, route.ParentRefs, settings.CheckGRPC) },
-		func() *Problem {
-			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
+		func() *problems.Problem { return o.undecoded(gatewayapi.CheckGRPC(route.Rules)) },
+		func() *problems.Problem { return checkParents(o, route.ParentRefs, settings.CheckGRPC) },
+		func() *problems.Problem {
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.GRPCRouteRule) *problems.Problem {
 				return checkGRPCRule(o, at, rule)
 			})
 		},
-		func() *Problem {
-			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
-				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.GRPCBackendRef) *Problem {
+		func() *problems.Problem {
+			return each(rules(), route.Rules, func(at *field.Path, rule gatewayv1.GRPCRouteRule) *problems.Problem {
+				return each(at.Child("backendRefs"), rule.BackendRefs, func(at *field.Path, backend gatewayv1.GRPCBackendRef) *problems.Problem {
 					return checkBackend(at, backend.BackendObjectReference)
 				})
 			})
@@ -115,54 +115,54 @@ func checkGRPCRoute(o *object) *Problem {
 	)
 }
 
-func checkGRPCRule(o *object, at *field.Path, rule gatewayv1.GRPCRouteRule) *Problem {
-	if p := each(at.Child("matches"), rule.Matches, func(at *field.Path, match gatewayv1.GRPCRouteMatch) *Problem {
+func checkGRPCRule(o *object, at *field.Path, rule gatewayv1.GRPCRouteRule) *problems.Problem {
+	if p := each(at.Child("matches"), rule.Matches, func(at *field.Path, match gatewayv1.GRPCRouteMatch) *problems.Problem {
 		converted, err := gateway.GRPCMatch(at, match)
 		if err == nil {
-			o.doubt(gateway.Doubts(at, converted))
+			o.doubts(gateway.Doubts(at, converted))
 		}
-		return unfit(err)
+		return problems.Of(err)
 	}); p != nil {
 		return p
 	}
-	return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.GRPCRouteFilter) *Problem {
+	return each(at.Child("filters"), rule.Filters, func(at *field.Path, filter gatewayv1.GRPCRouteFilter) *problems.Problem {
 		_, err := gateway.GRPCFilter(at, filter)
 		return supported(err)
 	})
 }
 
 // supported is the problem of a filter, unless that is its type.
-func supported(err *field.Error) *Problem {
+func supported(err *field.Error) *problems.Problem {
 	if err != nil && err.Type == field.ErrorTypeNotSupported {
 		return nil
 	}
-	return unfit(err)
+	return problems.Of(err)
 }
 
-func checkTLSRoute(o *object) *Problem {
+func checkTLSRoute(o *object) *problems.Problem {
 	var route gatewayv1alpha2.TLSRouteSpec
-	if p := decode(o, &route); p != nil {
+	if p := decodeSpec(o, &route); p != nil {
 		return p
 	}
 	if p := checkParents(o, route.ParentRefs, nil); p != nil {
 		return p
 	}
-	return unfit(gateway.CheckSingleRule(len(route.Rules)))
+	return problems.Of(gateway.CheckSingleRule(len(route.Rules)))
 }
 
-func checkTCPRoute(o *object) *Problem {
+func checkTCPRoute(o *object) *problems.Problem {
 	var route gatewayv1alpha2.TCPRouteSpec
-	if p := decode(o, &route); p != nil {
+	if p := decodeSpec(o, &route); p != nil {
 		return p
 	}
 	if p := checkParents(o, route.ParentRefs, nil); p != nil {
 		return p
 	}
-	return unfit(gateway.CheckSingleRule(len(route.Rules)))
+	return problems.Of(gateway.CheckSingleRule(len(route.Rules)))
 }
 
 // checkParents wants a port for each EgressNetwork. For parents of outbound traffic the annotations must parse.
-func checkParents(o *object, parents []gatewayv1.ParentReference, annotations func(map[string]string) error) *Problem {
+func checkParents(o *object, parents []gatewayv1.ParentReference, annotations func(map[string]string) error) *problems.Problem {
 	outbound := false
 	for i, parent := range parents {
 		if parent.Kind == nil {
@@ -172,7 +172,7 @@ func checkParents(o *object, parents []gatewayv1.ParentReference, annotations fu
 		case gateway.EgressNetwork:
 			outbound = true
 			if parent.Port == nil {
-				return problem(spec().Child("parentRefs").Index(i).Child("port"), "an EgressNetwork as parent needs a port")
+				return problems.At(spec().Child("parentRefs").Index(i).Child("port"), "an EgressNetwork as parent needs a port")
 			}
 		case gateway.Service:
 			outbound = true
@@ -180,14 +180,14 @@ func checkParents(o *object, parents []gatewayv1.ParentReference, annotations fu
 	}
 	if outbound && annotations != nil {
 		if err := annotations(o.annotations); err != nil {
-			return problem(field.NewPath("metadata", "annotations"), "%v", err)
+			return problems.At(field.NewPath("metadata", "annotations"), "%v", err)
 		}
 	}
 	return nil
 }
 
 // checkBackend wants a port for each Service. Kinds are compared as they are spelt here.
-func checkBackend(at *field.Path, backend gatewayv1.BackendObjectReference) *Problem {
+func checkBackend(at *field.Path, backend gatewayv1.BackendObjectReference) *problems.Problem {
 	if backend.Group != nil && !slices.Contains([]gatewayv1.Group{"", "core"}, *backend.Group) {
 		return nil
 	}
@@ -195,25 +195,25 @@ func checkBackend(at *field.Path, backend gatewayv1.BackendObjectReference) *Pro
 		return nil
 	}
 	if backend.Port == nil || *backend.Port == 0 {
-		return problem(at.Child("port"), "invalid backendRef: a Service needs a port")
+		return problems.At(at.Child("port"), "invalid backendRef: a Service needs a port")
 	}
 	return nil
 }
 
 // checkTimeouts looks at those of a policy HTTPRoute's rule. Zero is not taken for unlimited: a positive backendRequest
 // exceeds it.
-func checkTimeouts(at *field.Path, given *gatewayv1.HTTPRouteTimeouts) *Problem {
+func checkTimeouts(at *field.Path, given *gatewayv1.HTTPRouteTimeouts) *problems.Problem {
 	if given == nil {
 		return nil
 	}
 	request, backendRequest := duration(given.Request), duration(given.BackendRequest)
 	switch {
 	case backendRequest < 0:
-		return problem(at.Child("backendRequest"), "%v is negative", backendRequest)
+		return problems.At(at.Child("backendRequest"), "%v is negative", backendRequest)
 	case request < 0:
-		return problem(at.Child("request"), "%v is negative", request)
+		return problems.At(at.Child("request"), "%v is negative", request)
 	case given.Request != nil && backendRequest > request:
-		return problem(at.Child("backendRequest"), "%v exceeds request, which is %v", backendRequest, request)
+		return problems.At(at.Child("backendRequest"), "%v exceeds request, which is %v", backendRequest, request)
 	}
 	return nil
 }
@@ -227,10 +227,10 @@ func duration(text *gatewayv1.Duration) time.Duration {
 	return value
 }
 
-// undecodable is the problem of a route that cannot be decoded.
-func undecodable(err error) *Problem {
-	if at := (*gatewayapi.Error)(nil); errors.As(err, &at) {
-		return &Problem{Field: at.Field, Message: at.Message, undecodable: true}
+// undecoded is the problem of a route that cannot be decoded.
+func (o *object) undecoded(err *field.Error) *problems.Problem {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return o.unreadable(err.Field, err.ErrorBody())
 }
