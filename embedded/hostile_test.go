@@ -1,0 +1,470 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
+	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
+)
+
+const (
+	hostileMutations = 20_000
+	// hostileRound is how many mutations there are between two ticks of the clock.
+	hostileRound = 500
+	// hostileMessages is how many each stream has at least, opened again or not.
+	hostileMessages = 20
+	// hostileSize is the most bytes of an object, well below what the API server itself stores.
+	hostileSize = 128 << 10
+	// tickWithin bounds the time after which a stream about other objects has the newest answer.
+	tickWithin = time.Minute
+	// hostileGoroutines and hostileHeap are how much more there may be after all mutations than after a quarter of
+	// them: watches that are just being renewed, and etcd's index of its revisions.
+	hostileGoroutines = 60
+	hostileHeap       = 48 << 20
+)
+
+// storePlaces are where the API server keeps objects of built-in kinds in etcd.
+var storePlaces = map[string]string{
+	"services": "services/specs", "nodes": "minions", "pods": "pods", "secrets": "secrets", "namespaces": "namespaces",
+	"endpointslices": "endpointslices", "replicasets": "replicasets", "jobs": "jobs", "serviceaccounts": "serviceaccounts",
+}
+
+// seed is an object as it should be.
+type seed struct {
+	key    string
+	object map[string]any
+	// typed is one of a built-in kind.
+	typed bool
+}
+
+// hostile is a cluster whose store somebody else writes.
+type hostile struct {
+	*running
+	t     *testing.T
+	store *clientv3.Client
+	seeds []seed
+	clock seed
+}
+
+// What is in the store, whatever it is (HOSTILE_SEED is for other numbers than the usual ones), ends neither the process nor the streams about other
+// objects, is not kept for ever, and leaves no trace once it is mended.
+func TestHostileObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	number := uint64(1)
+	if text := os.Getenv("HOSTILE_SEED"); text != "" {
+		var err error
+		if number, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := startHostile(t)
+	clients := h.openStreams()
+	h.tick(clients, 1)
+	before := clients.answers()
+
+	m := &mutator{rand.New(rand.NewPCG(number, 0))}
+	var goroutines int
+	var heap uint64
+	for n := range hostileMutations / hostileRound {
+		for range hostileRound {
+			h.mutate(m)
+		}
+		h.tick(clients, n+2)
+		if n == hostileMutations/hostileRound/4 {
+			goroutines, heap = h.usage()
+		}
+	}
+	h.mend()
+	h.tick(clients, 1)
+	clients.close()
+	for name, want := range before {
+		var got string
+		eventually.Holds(t, tickWithin, "the answer about "+name+" is right again", func() bool {
+			got = clients.ask(name)
+			return got == want
+		}, func() string { return "got\n" + got + "\nwant\n" + want })
+	}
+	atEnd, heapAtEnd := h.usage()
+	t.Logf("seed %d: %d goroutines, %d at the end; heap %d MiB, %d at the end; ends of streams %v",
+		number, goroutines, atEnd, heap>>20, heapAtEnd>>20, clients.ends)
+	if atEnd > goroutines+hostileGoroutines {
+		t.Errorf("%d goroutines, %d after a quarter", atEnd, goroutines)
+	}
+	if heapAtEnd > heap+hostileHeap {
+		t.Errorf("heap of %d MiB, %d after a quarter", heapAtEnd>>20, heap>>20)
+	}
+	for name := range before {
+		if n := clients.messages[name]; n < hostileMessages {
+			t.Errorf("%s had %d messages only: it saw nothing of all that", name, n)
+		}
+	}
+	for code := range clients.ends {
+		if code == codes.Internal || code == codes.Unknown {
+			t.Errorf("a stream ended with %v", code)
+		}
+	}
+	h.end(t)
+}
+
+// startHostile starts a cluster and stores the objects as they should be; then no definition checks anything.
+func startHostile(t *testing.T) *hostile {
+	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	h := &hostile{t: t, running: startRunning(t, PartControllers, PartGC, PartKubelet, PartInjector, PartWebhooks)}
+	h.wait(t)
+	socket, err := h.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.store, err = clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + socket}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.store.Close() })
+	h.storeSeeds()
+	if t.Failed() {
+		t.FailNow()
+	}
+	h.loosen()
+	return h
+}
+
+func (h *hostile) storeSeeds() {
+	client, err := dynamic.NewForConfig(h.own)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	kinds, err := discovery.NewDiscoveryClientForConfig(h.own)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds))
+	text, err := os.ReadFile("testdata/hostile.yaml")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			h.t.Fatal(err)
+		}
+		gvk := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		resource := client.Resource(mapping.Resource).Namespace(object.GetNamespace())
+		options := metav1.ApplyOptions{FieldManager: "test", Force: true}
+		stored, err := resource.Apply(h.t.Context(), object.GetName(), object, options)
+		if _, has := object.Object["status"]; has && err == nil {
+			stored, err = resource.ApplyStatus(h.t.Context(), object.GetName(), object, options)
+		}
+		if err != nil {
+			h.t.Errorf("%s %s: %v", gvk.Kind, object.GetName(), err)
+			continue
+		}
+		place, typed := storePlaces[mapping.Resource.Resource]
+		if !typed {
+			place = gvk.Group + "/" + mapping.Resource.Resource
+		}
+		stored.SetManagedFields(nil)
+		stored.SetResourceVersion("")
+		s := seed{path.Join("/registry", place, object.GetNamespace(), object.GetName()), stored.Object, typed}
+		switch {
+		case object.GetName() == "clock-1":
+			h.clock = s
+		case object.GetName() != "clock":
+			h.seeds = append(h.seeds, s)
+		}
+	}
+}
+
+// loosen makes the definitions keep whatever is stored.
+func (h *hostile) loosen() {
+	client, err := dynamic.NewForConfig(h.own)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	definitions := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	list, err := definitions.List(h.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, definition := range list.Items {
+		versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+		for _, version := range versions {
+			version.(map[string]any)["schema"] = map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+		}
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"versions": versions}})
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if _, err := definitions.Patch(h.t.Context(), definition.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			h.t.Fatalf("%s: %v", definition.GetName(), err)
+		}
+	}
+}
+
+// mutate spoils, deletes or mends an object.
+func (h *hostile) mutate(m *mutator) {
+	s := pick(m, h.seeds)
+	switch n := m.IntN(10); {
+	case n == 0:
+		if _, err := h.store.Delete(h.t.Context(), s.key); err != nil {
+			h.t.Fatal(err)
+		}
+	case n < 3:
+		h.put(s)
+	default:
+		s.object = m.mutate(s.object, s.typed)
+		h.put(s)
+	}
+}
+
+// put stores an object behind the API server's back.
+func (h *hostile) put(s seed) {
+	h.t.Helper()
+	data, err := json.Marshal(s.object)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if s.typed {
+		// What cannot be decoded was not changed in a way that the API server itself could store.
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+		if err != nil {
+			return
+		}
+		var encoded bytes.Buffer
+		if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(object, &encoded); err != nil {
+			h.t.Fatal(err)
+		}
+		data = encoded.Bytes()
+	}
+	if len(data) > hostileSize {
+		return
+	}
+	if _, err := h.store.Put(h.t.Context(), s.key, string(spoil(data))); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hostile) mend() {
+	for _, s := range h.seeds {
+		h.put(s)
+	}
+}
+
+// tick changes the port of a Service of its own, and waits until a stream says so.
+func (h *hostile) tick(c *clients, n int) {
+	h.t.Helper()
+	clock := seed{h.clock.key, kruntime.DeepCopyJSON(h.clock.object), true}
+	port := 1000 + n
+	clock.object["ports"].([]any)[0].(map[string]any)["port"] = int64(port)
+	h.put(clock)
+	eventually.Holds(h.t, tickWithin, fmt.Sprintf("the stream about the clock has port %d", port), func() bool {
+		select {
+		case err := <-h.ended:
+			h.t.Fatalf("the cluster has ended: %v", err)
+		default:
+		}
+		return c.time() == port
+	}, nil)
+}
+
+// usage is the number of goroutines, and the live heap in bytes.
+func (h *hostile) usage() (goroutines int, heap uint64) {
+	debug.FreeOSMemory()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return runtime.NumGoroutine(), stats.HeapAlloc
+}
+
+// clients have streams of every sort open, and open those again that end.
+type clients struct {
+	t      *testing.T
+	calls  map[string]func(context.Context) (receiver, error)
+	conn   *grpc.ClientConn
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu       sync.Mutex
+	ends     map[codes.Code]int
+	messages map[string]int
+	port     int
+}
+
+// receiver is a stream of any type.
+type receiver func() (proto.Message, error)
+
+func receive[M proto.Message](stream interface{ Recv() (M, error) }, err error) (receiver, error) {
+	if err != nil {
+		return nil, err
+	}
+	return func() (proto.Message, error) { return stream.Recv() }, nil
+}
+
+func (h *hostile) openStreams() *clients {
+	c := &clients{t: h.t, ends: map[codes.Code]int{}, messages: map[string]int{}, calls: map[string]func(context.Context) (receiver, error){}}
+	connect := func(part string) *grpc.ClientConn {
+		conn, err := grpc.NewClient("passthrough:///"+h.info.Addresses[part], grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	dst := destination.NewDestinationClient(connect("destination"))
+	policies := connect("policy")
+	in, out := inbound.NewInboundServerPoliciesClient(policies), outbound.NewOutboundPoliciesClient(policies)
+	const token = `{"ns":"shop","nodeName":"n1","pod":"web-a"}`
+	for _, authority := range []string{"clock.shop.svc.cluster.local:80", "web.shop.svc.cluster.local:80", "web.shop.svc.cluster.local:3306", "web-sets.shop.svc.cluster.local:80", "web-a.web-sets.shop.svc.cluster.local:80", "all.shop.svc.cluster.local:80"} {
+		c.calls["Get "+authority] = func(ctx context.Context) (receiver, error) {
+			return receive(dst.Get(ctx, &destination.GetDestination{Scheme: "k8s", Path: authority, ContextToken: token}))
+		}
+	}
+	for _, authority := range []string{"web.shop.svc.cluster.local:80", "10.96.9.1:80", "10.244.9.1:8080", "10.244.9.9:8080", "192.0.2.1:18080"} {
+		c.calls["GetProfile "+authority] = func(ctx context.Context) (receiver, error) {
+			return receive(dst.GetProfile(ctx, &destination.GetDestination{Path: authority, ContextToken: token}))
+		}
+	}
+	for _, port := range []uint32{8080, 3306, 4191} {
+		for _, workload := range []string{`{"ns":"shop","pod":"web-a"}`, `{"ns":"shop","external_workload":"vm"}`} {
+			c.calls[fmt.Sprint("WatchPort ", workload, port)] = func(ctx context.Context) (receiver, error) {
+				return receive(in.WatchPort(ctx, &inbound.PortSpec{Workload: workload, Port: port}))
+			}
+		}
+	}
+	for _, target := range []*outbound.TrafficSpec{
+		{Target: &outbound.TrafficSpec_Authority{Authority: "web.shop.svc.cluster.local:80"}},
+		{Target: &outbound.TrafficSpec_Addr{Addr: address(10<<24|96<<16|9<<8|1, 80)}},
+		{Target: &outbound.TrafficSpec_Addr{Addr: address(203<<24|113<<8|7, 8443)}},
+	} {
+		target.SourceWorkload = token
+		c.calls["Watch "+target.String()] = func(ctx context.Context) (receiver, error) { return receive(out.Watch(ctx, target)) }
+	}
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancel(context.Background())
+	for name := range c.calls {
+		c.done.Go(func() { c.follow(ctx, name) })
+	}
+	return c
+}
+
+func address(ip, port uint32) *net.TcpAddress {
+	return &net.TcpAddress{Ip: &net.IPAddress{Ip: &net.IPAddress_Ipv4{Ipv4: ip}}, Port: port}
+}
+
+// follow receives until ctx ends.
+func (c *clients) follow(ctx context.Context, name string) {
+	for ctx.Err() == nil {
+		next, err := c.calls[name](ctx)
+		for err == nil {
+			var message proto.Message
+			if message, err = next(); err == nil {
+				c.note(name, message)
+			}
+		}
+		if ctx.Err() == nil {
+			c.mu.Lock()
+			if !errors.Is(err, io.EOF) {
+				c.ends[status.Code(err)]++
+			}
+			c.mu.Unlock()
+			select { // the target is not there; a proxy waits before it asks again, too
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// note counts a message, and takes the port of the clock from an update about it.
+func (c *clients) note(name string, message proto.Message) {
+	c.mu.Lock()
+	c.messages[name]++
+	c.mu.Unlock()
+	update, ok := message.(*destination.Update)
+	if !ok {
+		return
+	}
+	for _, added := range update.GetAdd().GetAddrs() {
+		if a := added.GetAddr(); a.GetIp().GetIpv4() == 192<<24|2<<8|9 {
+			c.mu.Lock()
+			c.port = int(a.GetPort())
+			c.mu.Unlock()
+		}
+	}
+}
+
+func (c *clients) time() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.port
+}
+
+// ask is the first answer of a new stream, or what it ends with.
+func (c *clients) ask(name string) string {
+	ctx, cancel := context.WithTimeout(c.t.Context(), tickWithin)
+	defer cancel()
+	next, err := c.calls[name](ctx)
+	var message proto.Message
+	if err == nil {
+		message, err = next()
+	}
+	if err != nil {
+		return status.Code(err).String()
+	}
+	return prototext.MarshalOptions{Multiline: true}.Format(message)
+}
+
+func (c *clients) answers() map[string]string {
+	all := map[string]string{}
+	for name := range c.calls {
+		all[name] = c.ask(name)
+	}
+	return all
+}
+
+func (c *clients) close() {
+	c.cancel()
+	c.done.Wait()
+}
