@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/apiserver"
 	"github.com/linkerd-lite/linkerd-lite/embedded/checks"
 	"github.com/linkerd-lite/linkerd-lite/embedded/controlplane"
 	"github.com/linkerd-lite/linkerd-lite/embedded/crds"
@@ -121,8 +122,9 @@ func newSyncer(c *Config, client *rest.Config, builtin []*apiextensionsv1.Custom
 
 // ownership says which objects this instance keeps itself. Those of the control
 // plane and its webhook configurations describe what runs here: nothing else
-// would be true. Nodes, and the namespaces that there always are, take what a
-// manifest has, as do the built-in definitions (manifests.Config.Base).
+// would be true. Others are the API server's in every cluster, and nothing brings
+// them back. Nodes, default accounts, and the namespaces that there always are, take
+// what a manifest has, as do the built-in definitions (manifests.Config.Base).
 func (c *Config) ownership(hooks []webhook.Hook) (func(kind schema.GroupKind, namespace, name string) plan.Ownership, error) {
 	controlPlane, err := controlplane.Owned(c.ControlPlane.ControlPlaneNamespace)
 	if err != nil {
@@ -132,10 +134,13 @@ func (c *Config) ownership(hooks []webhook.Hook) (func(kind schema.GroupKind, na
 	if len(nodes) == 0 {
 		nodes = []kubelet.Node{{Name: kubelet.DefaultNode}}
 	}
+	always := apiserver.Owned()
 	return func(kind schema.GroupKind, namespace, name string) plan.Ownership {
 		switch {
-		case controlPlane(kind, namespace, name) || webhook.Owns(hooks, kind, name):
+		case controlPlane(kind, namespace, name) || webhook.Owns(hooks, kind, name) || always(kind, namespace, name):
 			return plan.Exclusive
+		case kind == schema.GroupKind{Kind: "ServiceAccount"} && name == "default":
+			return plan.Shared
 		case kind == schema.GroupKind{Kind: "Node"} && slices.ContainsFunc(nodes, func(n kubelet.Node) bool { return n.Name == name }):
 			return plan.Shared
 		}

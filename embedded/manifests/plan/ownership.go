@@ -21,7 +21,7 @@ const (
 	Exclusive
 )
 
-// maxLeft is how many objects a notice names.
+// maxLeft is how many objects a notice names one by one. Of more it has the kinds.
 const maxLeft = 3
 
 // leaveAlone adds the notice about objects of a file that are not applied.
@@ -29,14 +29,25 @@ func (p *Plan) leaveAlone(src *source.Source, keys []source.Key) {
 	if len(keys) == 0 {
 		return
 	}
-	names := make([]string, 0, maxLeft+1)
-	for i, key := range keys {
-		if i == maxLeft {
-			names = append(names, fmt.Sprintf("%d more", len(keys)-maxLeft))
-			break
+	var kinds []string
+	ofKind := map[string][]source.Key{}
+	for _, key := range keys {
+		kind := source.KindName(key.GroupKind())
+		if len(keys) <= maxLeft {
+			kind = key.String()
 		}
-		names = append(names, key.String())
+		if ofKind[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		ofKind[kind] = append(ofKind[kind], key)
+	}
+	for i, kind := range kinds {
+		if n := len(ofKind[kind]); n > 1 {
+			kinds[i] = fmt.Sprintf("%d %ss", n, kind)
+		} else {
+			kinds[i] = ofKind[kind][0].String()
+		}
 	}
 	p.Warnings = append(p.Warnings, source.Fault{File: src.Shown, Message: fmt.Sprintf(
-		"not applied, as linkerd-lite keeps these itself: %s; remove them here, or leave them, nothing depends on it", strings.Join(names, ", "))})
+		"not applied, as linkerd-lite keeps these itself: %s; remove them here, or leave them, nothing depends on it", strings.Join(kinds, ", "))})
 }

@@ -82,6 +82,20 @@ func TestPlan(t *testing.T) {
 `,
 		},
 		{
+			name: "C2: of many objects that the program keeps itself a notice has the kinds",
+			files: map[string]string{"a": docs(cm("a", "1"), cm("b", "1"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n",
+				cm("c", "1"), "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: s, namespace: x}\n", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: t, namespace: x}\n")},
+			edit: func(in *Input) {
+				in.Owned = map[source.Key]Ownership{}
+				for _, o := range in.Sources[0].Objects {
+					in.Owned[o.Key()] = Exclusive
+				}
+			},
+			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed
+  warning  a: not applied, as linkerd-lite keeps these itself: 3 ConfigMaps, Namespace x, 2 ServiceAccounts; remove them here, or leave them, nothing depends on it
+`,
+		},
+		{
 			name: "B85: what judges others comes first, but for webhooks whose server may be among the rest",
 			files: map[string]string{"a": docs(
 				"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks: [{name: u, clientConfig: {url: 'https://127.0.0.1:1/'}}, {name: s, clientConfig: {service: {name: s, namespace: x}}}]\n",
