@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"pgregory.net/rapid"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // noDeadline hides the test's deadline from rapid: in a bubble, time is fake.
@@ -18,8 +20,10 @@ func (noDeadline) Deadline() {}
 // The answer is a function of the objects that there are, never of the order
 // or grouping of events (B62): whatever happened, the last message of every
 // stream is what a client gets that asks last, from a cluster that was built
-// up in another order.
+// up in another order. Each answer is sound, with the name of a default route where there is
+// no other.
 func TestOrderDoesNotMatter(t *testing.T) {
+	rulebook.Covers(t, "B62, G9")
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(noDeadline{t}, func(rt *rapid.T) {
 			history := newCluster(t, defaultConfig())

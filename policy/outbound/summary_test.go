@@ -49,6 +49,9 @@ func (s *summarizer) policy(m *pb.OutboundPolicy) {
 		s.check(p.Detect.Opaque != nil && p.Detect.Http1 != nil && p.Detect.Http2 != nil, "detect lacks a protocol")
 		s.check(proto.Equal(&pb.ProxyProtocol_Http1{Routes: p.Detect.GetHttp2().GetRoutes(), FailureAccrual: p.Detect.GetHttp2().GetFailureAccrual()}, p.Detect.Http1), "http1 and http2 differ")
 		s.opaque(p.Detect.GetOpaque().GetRoutes())
+		for _, r := range p.Detect.GetOpaque().GetRoutes() {
+			s.check(r.GetMetadata().GetDefault() != "", "a detected protocol's opaque route is not the default one")
+		}
 		s.http(p.Detect.GetHttp1().GetRoutes())
 	case *pb.ProxyProtocol_Opaque_:
 		s.linef("%s opaque", parent)
@@ -152,6 +155,7 @@ func (s *summarizer) opaque(routes []*pb.OpaqueRoute) {
 	for _, r := range routes {
 		s.check(len(r.GetRules()) == 1, "not one rule")
 		s.linef("opaque %s", s.metadata(r.GetMetadata()))
+		s.check(r.GetMetadata().GetResource() == nil || r.GetMetadata().GetResource().GetKind() == "TCPRoute", "an opaque route without the name of a default one is no TCPRoute")
 		for _, rule := range r.GetRules() {
 			backends := rule.GetBackends()
 			s.linef(" %s -> %s", list(" filters ", rule.GetFilters()), distributionText(s, backends.GetEmpty() != nil, backends.GetFirstAvailable().GetBackends(), backends.GetRandomAvailable().GetBackends()))
