@@ -78,7 +78,7 @@ func newControlPlane(c controlPlane) (*controlPlane, error) {
 		return nil, err
 	}
 	c.state, c.graph = st, view.NewGraph(st)
-	c.routes = gateway.New(st, c.log.With("part", "policy"))
+	c.routes = gateway.New(st)
 	return &c, nil
 }
 
@@ -124,10 +124,9 @@ func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 		return nil, err
 	}
 	policyPort := shim.Server(linkerd.PolicyPort)
-	log = log.With("api", "policy")
 	inboundServer, err := inbound.New(inbound.Config{
 		State: c.state, Graph: c.graph, Routes: c.routes, Stopping: policyPort.Done(),
-		Log: log, Registerer: c.registry, Settings: c.config.Settings,
+		Log: log.With("api", "policy"), Registerer: c.registry, Settings: c.config.Settings,
 	})
 	if err != nil {
 		return nil, err
@@ -135,7 +134,7 @@ func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 	c.inbound = inboundServer
 	outboundServer, err := outbound.New(outbound.Config{
 		State: c.state, Graph: c.graph, Routes: c.routes, Stopping: policyPort.Done(),
-		Log: log, Registerer: c.registry, Settings: c.config.Settings,
+		Registerer: c.registry, Settings: c.config.Settings,
 	})
 	if err != nil {
 		return nil, err

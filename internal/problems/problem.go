@@ -2,6 +2,7 @@ package problems
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,6 +91,30 @@ func Of(err *field.Error) *Problem {
 		return nil
 	}
 	return &Problem{Field: err.Field, Message: err.ErrorBody(), Severity: Error}
+}
+
+// Ignored is a field whose value is of no use; instead says what holds in its place.
+func Ignored(at *field.Path, err error, instead string) Problem {
+	return Problem{Field: at.String(), Message: err.Error(), Instead: instead, Severity: Error}
+}
+
+// Unusable is a version of an object that is of no use, since it does what
+// ("does not decode"). Kept says that the last one that could be used stays.
+func Unusable(what string, err error, kept bool) Problem {
+	p := Problem{Message: what + ": " + err.Error(), Instead: Instead(kept), Severity: Error}
+	var invalid *field.Error
+	if errors.As(err, &invalid) {
+		p.Field, p.Message = invalid.Field, what+": "+invalid.ErrorBody()
+	}
+	return p
+}
+
+// Instead says what is used in place of a version that is of no use.
+func Instead(kept bool) string {
+	if kept {
+		return "its last valid version stays in force"
+	}
+	return "it is as if it were not there"
 }
 
 // Refusal is the first error among problems: an object that has one is not

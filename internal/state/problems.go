@@ -1,10 +1,6 @@
 package state
 
 import (
-	"errors"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
@@ -18,19 +14,6 @@ const (
 	// sourceWatch says which kinds cannot be listed or watched.
 	sourceWatch = "watch"
 )
-
-const (
-	lastVersionStays = "its last valid version stays in force"
-	noEffect         = "it is as if it were not there"
-)
-
-// instead says what is used in place of a version that is of no use.
-func instead(kept bool) string {
-	if kept {
-		return lastVersionStays
-	}
-	return noEffect
-}
 
 // desk is where one source of a State says what is wrong with objects.
 type desk struct {
@@ -57,19 +40,9 @@ func (d desk) subject(kind *KindInfo, key string) string {
 	return d.cluster + "/" + kind.Name + "/" + key
 }
 
-// undecodable is the problem of an object that does not decode.
-func undecodable(err error, kept bool) problems.Problem {
-	p := problems.Problem{Message: "does not decode: " + err.Error(), Instead: instead(kept), Severity: problems.Error}
-	var invalid *field.Error
-	if errors.As(err, &invalid) {
-		p.Field, p.Message = invalid.Field, "does not decode: "+invalid.ErrorBody()
-	}
-	return p
-}
-
 // faulty is the problem of an object that a function of ours panics at.
 func faulty(fault *problems.Fault, kept bool) problems.Problem {
-	return problems.Problem{Message: fault.Error(), Instead: instead(kept), Severity: problems.Error}
+	return problems.Problem{Message: fault.Error(), Instead: problems.Instead(kept), Severity: problems.Error}
 }
 
 // unwatched is the problem of a kind that cannot be listed or watched.

@@ -56,9 +56,9 @@ func TestFaultConcernsOneObject(t *testing.T) {
 				want, problem string
 			}{
 				{"early", "1", "red", "red", ""},
-				{"early", "1", "bad", "red", lastVersionStays},
-				{"other", "2", "green", "green", lastVersionStays},
-				{"early", "3", "bad", "", noEffect}, // another object of that name
+				{"early", "1", "bad", "red", problems.Instead(true)},
+				{"other", "2", "green", "green", problems.Instead(true)},
+				{"early", "3", "bad", "", problems.Instead(false)}, // another object of that name
 				{"early", "3", "blue", "blue", ""},
 			} {
 				Put(s, Services, colouredService(step.name, step.uid, step.colour))

@@ -194,7 +194,7 @@ func (k *sink) reject(key string, obj any, err error) {
 	if old, ok := k.state.tables[k.info.id].get(key); ok {
 		kept = old.GetUID() == uidOf(obj)
 	}
-	k.desk().say(k.info, key, undecodable(err, kept)).Log()
+	k.desk().say(k.info, key, problems.Unusable("does not decode", err, kept)).Log()
 }
 
 // accept takes back what reject said.

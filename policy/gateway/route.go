@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 )
@@ -38,19 +38,14 @@ type Route struct {
 	Backends []Reference
 	Stored   []gatewayv1.RouteParentStatus
 	// Inbound is what is in force on Servers, and Outbound on Services and
-	// EgressNetworks. They differ in what a version must have to be used, and so
-	// in what the last one is that can.
-	Inbound, Outbound InForce
+	// EgressNetworks: the last version that could be used. They differ in what a
+	// version must have for that. Nil is a route that has no parents of that side,
+	// or never had such a version.
+	Inbound, Outbound *Version
 }
 
-// InForce is the last version of a route that could be used.
-type InForce struct {
-	// Version is nil if the route has no parents of that side, or never had a
-	// version that could be used.
-	*Version
-	// Problem says why the present version is not the one in force, "" if it is.
-	Problem string
-}
+// ForServers tells whether the route has Servers as parents.
+func (r *Route) ForServers() bool { return len(servers(r.Parents)) > 0 }
 
 // Version is a version of a route as proxies are told of it, as far as it does
 // not depend on the parent. Immutable.
@@ -95,12 +90,9 @@ func compare(a *Route, createdA time.Time, b *Route, createdB time.Time) int {
 	)
 }
 
-// reader reads routes. Immutable.
-type reader struct{ log *slog.Logger }
-
-// read reads a version of a route. previous is what was made of the version
-// before, nil if there was none or if it was of another object of the name.
-func (r reader) read(object metav1.Object, s source, previous *Route) *Route {
+// readRoute reads a version of a route, and says what is wrong with it. previous is
+// what was made of the version before, nil if there was none.
+func readRoute(object metav1.Object, s source, previous *Route) (*Route, []problems.Problem) {
 	if previous != nil && previous.GetUID() != object.GetUID() {
 		previous = nil
 	}
@@ -114,24 +106,31 @@ func (r reader) read(object metav1.Object, s source, previous *Route) *Route {
 			out.Backends = append(out.Backends, backend.Reference)
 		}
 	}
-	for i, parent := range out.Parents {
-		if parent.badPort != nil && (previous == nil || i >= len(previous.Parents) || previous.Parents[i].badPort == nil) {
-			r.log.Error("parent reference gets no status", "object", name(object), "error", parent.badPort)
+	var found []problems.Problem
+	for _, parent := range out.Parents {
+		if port := problems.Of(parent.badPort); port != nil {
+			port.Instead = "this parent gets no status"
+			found = append(found, *port)
 		}
+	}
+	inForce := func(direction string, parents []Parent, outbound bool, last *Version) *Version {
+		if len(parents) == 0 {
+			return nil
+		}
+		v, err := s.version(object, parents, outbound)
+		if err != nil {
+			found = append(found, problems.Unusable("cannot be used for "+direction+" policy", err, last != nil))
+			return last
+		}
+		return v
 	}
 	var last Route
 	if previous != nil {
 		last = *previous
 	}
-	if servers := servers(out.Parents); len(servers) > 0 {
-		v, err := s.version(object, servers, false)
-		out.Inbound = r.inForce(out, "inbound", v, err, last.Inbound)
-	}
-	if parents := trafficParents(out.Parents); len(parents) > 0 {
-		v, err := s.version(object, parents, true)
-		out.Outbound = r.inForce(out, "outbound", v, err, last.Outbound)
-	}
-	return out
+	out.Inbound = inForce("inbound", servers(out.Parents), false, last.Inbound)
+	out.Outbound = inForce("outbound", trafficParents(out.Parents), true, last.Outbound)
+	return out, found
 }
 
 // version converts a route for some of its parents.
@@ -160,21 +159,6 @@ func (s source) version(object metav1.Object, parents []Parent, outbound bool) (
 	}
 	return v, nil
 }
-
-// inForce is the version, or the last one if err says that it cannot be used.
-// What is wrong is said once, and again only when something else is.
-func (r reader) inForce(route *Route, direction string, v *Version, err error, last InForce) InForce {
-	if err == nil {
-		return InForce{Version: v}
-	}
-	if err.Error() != last.Problem {
-		r.log.Warn("object cannot be used for "+direction+" policy", "kind", route.Kind+"."+route.Group, "object", name(route),
-			"error", err, "last_version_stays", last.Version != nil)
-	}
-	return InForce{last.Version, err.Error()}
-}
-
-func name(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
 
 // servers are the Servers among the parents, each once (policy-inbound 8.1). A
 // Server of another namespace, or a part of one, disqualifies the whole route.

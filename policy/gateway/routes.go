@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"log/slog"
 	"slices"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -9,6 +8,7 @@ import (
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
 
@@ -17,7 +17,7 @@ var (
 	// ByServer has the Servers on which a route is in force.
 	ByServer = state.NewIndex(0, "server", func(r *Route) []string {
 		var keys []string
-		if r.Inbound.Version != nil {
+		if r.Inbound != nil {
 			for _, a := range r.Inbound.Attached {
 				keys = append(keys, a.Reference.String())
 			}
@@ -28,7 +28,7 @@ var (
 	// clients the route applies (policy-outbound 4.1).
 	Producers = state.NewIndex(1, "producer", func(r *Route) []string {
 		var keys []string
-		if r.Outbound.Version != nil {
+		if r.Outbound != nil {
 			for _, a := range r.Outbound.Attached {
 				if key := a.Reference.String(); a.Namespace == r.GetNamespace() && !slices.Contains(keys, key) {
 					keys = append(keys, key)
@@ -40,7 +40,7 @@ var (
 	// Consumers has, at one key, the routes that are attached to a parent in
 	// another namespace. They apply to clients of their own namespace alone.
 	Consumers = state.NewIndex(2, "consumer", func(r *Route) []string {
-		if r.Outbound.Version != nil {
+		if r.Outbound != nil {
 			for _, a := range r.Outbound.Attached {
 				if a.Namespace != r.GetNamespace() {
 					return []string{ConsumersKey}
@@ -68,34 +68,29 @@ type Routes struct {
 }
 
 // New adds the kinds to the State, which therefore must not run or be read yet.
-// log may be nil.
-func New(st *state.State, log *slog.Logger) *Routes {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	r := reader{log}
+func New(st *state.State) *Routes {
 	return &Routes{
-		PolicyHTTP: derive(st, r, state.PolicyHTTPRoutes, func(route *policyv1beta3.HTTPRoute) source {
+		PolicyHTTP: derive(st, state.PolicyHTTPRoutes, func(route *policyv1beta3.HTTPRoute) source {
 			return httpSource(apis.Group, true, route.Spec, route.Status)
 		}),
-		HTTP: derive(st, r, state.HTTPRoutes, func(route *gatewayv1.HTTPRoute) source {
+		HTTP: derive(st, state.HTTPRoutes, func(route *gatewayv1.HTTPRoute) source {
 			return httpSource(apis.GatewayGroup, false, route.Spec, route.Status)
 		}),
-		GRPC: derive(st, r, state.GRPCRoutes, func(route *gatewayv1.GRPCRoute) source {
+		GRPC: derive(st, state.GRPCRoutes, func(route *gatewayv1.GRPCRoute) source {
 			return grpcSource(apis.GatewayGroup, route.Spec, route.Status)
 		}),
-		TLS: derive(st, r, state.TLSRoutes, func(route *gatewayv1alpha2.TLSRoute) source {
+		TLS: derive(st, state.TLSRoutes, func(route *gatewayv1alpha2.TLSRoute) source {
 			return tlsSource(apis.GatewayGroup, route.Spec, route.Status)
 		}),
-		TCP: derive(st, r, state.TCPRoutes, func(route *gatewayv1alpha2.TCPRoute) source {
+		TCP: derive(st, state.TCPRoutes, func(route *gatewayv1alpha2.TCPRoute) source {
 			return tcpSource(apis.GatewayGroup, route.Spec, route.Status)
 		}),
 	}
 }
 
-func derive[T state.Object](st *state.State, r reader, kind *state.Kind[T], read func(T) source) *state.Kind[*Route] {
-	return state.Derive(st, "route-"+kind.Name, kind, func(object T, previous *Route) *Route {
-		return r.read(object, read(object), previous)
+func derive[T state.Object](st *state.State, kind *state.Kind[T], toSource func(T) source) *state.Kind[*Route] {
+	return state.DeriveJudging(st, "route-"+kind.Name, kind, func(object T, previous *Route) (*Route, []problems.Problem) {
+		return readRoute(object, toSource(object), previous)
 	}, ByServer, Producers, Consumers, ByAttachment)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 )
@@ -18,7 +19,7 @@ type meshTLS struct {
 	authentication *pb.Authn
 }
 
-func (d *deriver) meshTLSAuthentication(source *policyv1alpha1.MeshTLSAuthentication, previous *meshTLS) *meshTLS {
+func (d *deriver) meshTLSAuthentication(source *policyv1alpha1.MeshTLSAuthentication, previous *meshTLS) (*meshTLS, []problems.Problem) {
 	var accepted identities
 	for _, identity := range source.Spec.Identities {
 		accepted.add(identity)
@@ -31,13 +32,13 @@ func (d *deriver) meshTLSAuthentication(source *policyv1alpha1.MeshTLSAuthentica
 		case target.Targets("", "Namespace"):
 			accepted.add(d.mesh.namespace(target.Name))
 		default:
-			return unusable(d, "MeshTLSAuthentication", source, fmt.Errorf("spec.identityRefs[%d]: kind %s has no identity", i, target.GroupKind()), previous)
+			return unusable(source, fmt.Errorf("spec.identityRefs[%d]: kind %s has no identity", i, target.GroupKind()), previous)
 		}
 	}
 	if accepted.empty() {
-		return unusable(d, "MeshTLSAuthentication", source, errors.New("spec has no identity"), previous)
+		return unusable(source, errors.New("spec has no identity"), previous)
 	}
-	return &meshTLS{Object: source, authentication: accepted.authentication()}
+	return &meshTLS{Object: source, authentication: accepted.authentication()}, nil
 }
 
 // network is a NetworkAuthentication (policy-inbound 7.4). Immutable.
@@ -46,15 +47,15 @@ type network struct {
 	networks []*pb.Network
 }
 
-func (d *deriver) networkAuthentication(source *policyv1alpha1.NetworkAuthentication, previous *network) *network {
+func (d *deriver) networkAuthentication(source *policyv1alpha1.NetworkAuthentication, previous *network) (*network, []problems.Problem) {
 	networks, err := convertNetworks(source.Spec.Networks)
 	if err == nil && len(networks) == 0 {
 		err = errors.New("spec.networks is empty")
 	}
 	if err != nil {
-		return unusable(d, "NetworkAuthentication", source, err, previous)
+		return unusable(source, err, previous)
 	}
-	return &network{Object: source, networks: networks}
+	return &network{Object: source, networks: networks}, nil
 }
 
 func convertNetworks(list []apis.Network) ([]*pb.Network, error) {

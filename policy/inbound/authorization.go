@@ -8,10 +8,12 @@ import (
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	policyv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta1"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
@@ -40,24 +42,24 @@ type serverAuthorization struct {
 	authz  *authz
 }
 
-func (d *deriver) serverAuthorization(source *policyv1beta1.ServerAuthorization, previous *serverAuthorization) *serverAuthorization {
+func (d *deriver) serverAuthorization(source *policyv1beta1.ServerAuthorization, previous *serverAuthorization) (*serverAuthorization, []problems.Problem) {
 	client := source.Spec.Client
 	networks, err := convertNetworks(client.Networks)
 	if err != nil {
-		return unusable(d, "ServerAuthorization", source, fmt.Errorf("spec.client.%w", err), previous)
+		return unusable(source, fmt.Errorf("spec.client.%w", err), previous)
 	}
 	if len(networks) == 0 {
 		networks = d.clusterNetworks
 	}
 	authentication, err := d.clientAuthentication(client, source.Namespace)
 	if err != nil {
-		return unusable(d, "ServerAuthorization", source, err, previous)
+		return unusable(source, err, previous)
 	}
 	return &serverAuthorization{
 		Object: source,
 		server: source.Spec.Server,
 		authz:  authorizationFrom(serverAuthorizationKind, source.Name, networks, authentication),
-	}
+	}, nil
 }
 
 func (d *deriver) clientAuthentication(client policyv1beta1.Client, namespace string) (*pb.Authn, error) {
@@ -107,8 +109,8 @@ type authorizationPolicy struct {
 	network        reference
 	// authz is what the policy allows if nothing is to be read.
 	authz *authz
-	// contradiction is why the policy can never hold.
-	contradiction error
+	// contradictory tells that the policy can never hold.
+	contradictory bool
 	// last is what the policy allowed when it was last asked for. It follows
 	// from the policy and from what is read, and only spares making it again.
 	last atomic.Pointer[resolved]
@@ -134,7 +136,7 @@ func routeTarget(namespace, group, kind, name string) string {
 
 var policiesByTarget = state.NewIndex(0, "target", func(p *authorizationPolicy) []string { return []string{p.target} })
 
-func (d *deriver) authorizationPolicy(source *policyv1alpha1.AuthorizationPolicy, previous *authorizationPolicy) *authorizationPolicy {
+func (d *deriver) authorizationPolicy(source *policyv1alpha1.AuthorizationPolicy, previous *authorizationPolicy) (*authorizationPolicy, []problems.Problem) {
 	out := &authorizationPolicy{Object: source, authentication: d.unauthenticated, networks: d.allNetworks}
 	target := source.Spec.TargetRef
 	switch {
@@ -145,9 +147,15 @@ func (d *deriver) authorizationPolicy(source *policyv1alpha1.AuthorizationPolicy
 	case target.Targets(apis.Group, "HTTPRoute"), target.Targets(apis.GatewayGroup, "HTTPRoute"), target.Targets(apis.GatewayGroup, "GRPCRoute"):
 		out.target = routeTarget(source.Namespace, target.Group, target.Kind, target.Name)
 	default:
-		return unusable(d, "AuthorizationPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
+		return unusable(source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
 	}
-	var contradictions []error
+	var found []problems.Problem
+	contradicts := func(i int, why string) {
+		found = append(found, problems.Problem{
+			Field:   field.NewPath("spec", "requiredAuthenticationRefs").Index(i).String(),
+			Message: why, Instead: "it authorizes nobody", Severity: problems.Error,
+		})
+	}
 	hasIdentity := false
 	for i, ref := range source.Spec.RequiredAuthenticationRefs {
 		name := reference{ref.NamespaceOr(source.Namespace), ref.Name}
@@ -155,7 +163,7 @@ func (d *deriver) authorizationPolicy(source *policyv1alpha1.AuthorizationPolicy
 		switch {
 		case isAccount || ref.Targets(apis.Group, "MeshTLSAuthentication"):
 			if hasIdentity {
-				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a client has one identity only", i))
+				contradicts(i, "a client has one identity only")
 			} else if isAccount {
 				var accepted identities
 				accepted.addName(d.mesh.serviceAccount(name.namespace, name.name))
@@ -166,20 +174,18 @@ func (d *deriver) authorizationPolicy(source *policyv1alpha1.AuthorizationPolicy
 			hasIdentity = true
 		case ref.Targets(apis.Group, "NetworkAuthentication"):
 			if out.network != (reference{}) {
-				contradictions = append(contradictions, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: a second NetworkAuthentication", i))
+				contradicts(i, "a client comes from one place only: this is a second NetworkAuthentication")
 			}
 			out.network = name
 		default:
-			return unusable(d, "AuthorizationPolicy", source, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: kind %s is no authentication", i, ref.GroupKind()), previous)
+			return unusable(source, fmt.Errorf("spec.requiredAuthenticationRefs[%d]: kind %s is no authentication", i, ref.GroupKind()), previous)
 		}
 	}
-	if out.contradiction = errors.Join(contradictions...); out.contradiction != nil {
-		d.log.Info("AuthorizationPolicy authorizes nobody", "object", source.Namespace+"/"+source.Name, "error", out.contradiction)
-	}
+	out.contradictory = len(found) > 0
 	if out.meshTLS == (reference{}) && out.network == (reference{}) {
 		out.authz = out.allows(out.networks, out.authentication)
 	}
-	return out
+	return out, found
 }
 
 // allows is the policy's authorization.

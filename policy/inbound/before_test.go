@@ -25,7 +25,7 @@ func TestBefore(t *testing.T) {
 		&server{Object: named("c"), serverSpec: serverSpec{created: created(early)}},
 		&server{Object: named("a"), serverSpec: serverSpec{created: created(late)}})
 	route := func(name, group, kind string, at int64) *gateway.Route {
-		return &gateway.Route{Object: named(name), Group: group, Kind: kind, Inbound: gateway.InForce{Version: &gateway.Version{Created: created(at)}}}
+		return &gateway.Route{Object: named(name), Group: group, Kind: kind, Inbound: &gateway.Version{Created: created(at)}}
 	}
 	ordered(t, gateway.CompareInbound,
 		route("b", "x", "HTTPRoute", early),

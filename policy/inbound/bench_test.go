@@ -19,7 +19,7 @@ func benchCluster(b *testing.B) (*loadCluster, *view.Graph) {
 	}
 	c := &loadCluster{shape: loadShape{Servers: 1000, Pods: 5000}, state: st}
 	config := defaultConfig()
-	config.State, config.Graph, config.Routes = st, view.NewGraph(st), gateway.New(st, nil)
+	config.State, config.Graph, config.Routes = st, view.NewGraph(st), gateway.New(st)
 	server, err := New(config)
 	if err != nil {
 		b.Fatal(err)

@@ -4,10 +4,12 @@ import (
 	"log/slog"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
-// deriver derives what policy needs from the cluster's objects. It holds what
-// that depends on besides the objects. Immutable.
+// deriver derives what policy needs from the cluster's objects, and says what
+// is wrong with them. It holds what that depends on besides the objects. Immutable.
 type deriver struct {
 	*messages
 	log  *slog.Logger
@@ -20,13 +22,11 @@ type deriver struct {
 func unusable[D interface {
 	metav1.Object
 	comparable
-}](d *deriver, kind string, source metav1.Object, err error, previous D) D {
+}](source metav1.Object, err error, previous D) (D, []problems.Problem) {
 	var none D
 	kept := previous != none && previous.GetUID() == source.GetUID()
-	d.log.Warn("object cannot be used for inbound policy", "kind", kind,
-		"object", source.GetNamespace()+"/"+source.GetName(), "error", err, "last_version_stays", kept)
 	if !kept {
-		return none
+		previous = none
 	}
-	return previous
+	return previous, []problems.Problem{problems.Unusable("cannot be used for inbound policy", err, kept)}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
@@ -40,7 +41,11 @@ func defaultConfig() Config { return Config{Settings: linkerd.DefaultSettings()}
 
 func newCluster(t testing.TB, config Config) *cluster {
 	t.Helper()
-	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
+	table, err := problems.New(problems.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true), Problems: table})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +60,7 @@ func newClusterOver(t testing.TB, st *state.State, graph *view.Graph, config Con
 	}
 	config.State, config.Graph, config.Stopping, config.Registerer = st, c.graph, c.stopping, c.registry
 	config.Log = slog.New(slog.NewTextHandler(c.log, nil))
-	config.Routes = gateway.New(st, config.Log)
+	config.Routes = gateway.New(st)
 	var err error
 	if c.server, err = New(config); err != nil {
 		t.Fatal(err)

@@ -27,15 +27,15 @@ func newIndex(st *state.State, d *deriver, routes *gateway.Routes) *index {
 	return &index{
 		messages:              d.messages,
 		log:                   d.log,
-		pods:                  state.Derive(st, "inbound-pod", state.Pods, d.pod),
-		externalWorkloads:     state.Derive(st, "inbound-externalworkload", state.ExternalWorkloads, d.externalWorkload),
-		servers:               state.Derive(st, "inbound-server", state.Servers, d.server),
-		serverAuthorizations:  state.Derive(st, "inbound-serverauthorization", state.ServerAuthorizations, d.serverAuthorization),
-		authorizationPolicies: state.Derive(st, "inbound-authorizationpolicy", state.AuthorizationPolicies, d.authorizationPolicy, policiesByTarget),
-		meshTLS:               state.Derive(st, "inbound-meshtls", state.MeshTLSAuthentications, d.meshTLSAuthentication),
-		networks:              state.Derive(st, "inbound-network", state.NetworkAuthentications, d.networkAuthentication),
+		pods:                  state.DeriveJudging(st, "inbound-pod", state.Pods, d.pod),
+		externalWorkloads:     state.DeriveJudging(st, "inbound-externalworkload", state.ExternalWorkloads, d.externalWorkload),
+		servers:               state.DeriveJudging(st, "inbound-server", state.Servers, d.server),
+		serverAuthorizations:  state.DeriveJudging(st, "inbound-serverauthorization", state.ServerAuthorizations, d.serverAuthorization),
+		authorizationPolicies: state.DeriveJudging(st, "inbound-authorizationpolicy", state.AuthorizationPolicies, d.authorizationPolicy, policiesByTarget),
+		meshTLS:               state.DeriveJudging(st, "inbound-meshtls", state.MeshTLSAuthentications, d.meshTLSAuthentication),
+		networks:              state.DeriveJudging(st, "inbound-network", state.NetworkAuthentications, d.networkAuthentication),
 		routes:                routes,
-		rateLimits:            state.Derive(st, "inbound-ratelimit", state.HTTPLocalRateLimitPolicies, d.rateLimit, limitsByServer),
+		rateLimits:            state.DeriveJudging(st, "inbound-ratelimit", state.HTTPLocalRateLimitPolicies, d.rateLimit, limitsByServer),
 	}
 }
 

@@ -115,7 +115,7 @@ func serveLoad(shape loadShape) error {
 	serving := grpcserver.New(grpcserver.Config{Metrics: metrics, Naming: grpcserver.PolicyNaming})
 	config := defaultConfig()
 	config.State, config.Graph, config.Stopping = st, view.NewGraph(st), serving.Done()
-	config.Routes = gateway.New(st, nil)
+	config.Routes = gateway.New(st)
 	server, err := New(config)
 	if err != nil {
 		return err

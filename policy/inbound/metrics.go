@@ -31,7 +31,7 @@ func newSizes(st *state.State, ix *index) *sizes {
 		newCount("server", ix.servers),
 		newCount("server_authorization", ix.serverAuthorizations),
 		newCount("authorization_policy", ix.authorizationPolicies),
-		newCountIf("http_route", func(r *gateway.Route) bool { return r.Inbound != (gateway.InForce{}) }, ix.routes.PolicyHTTP, ix.routes.HTTP),
+		newCountIf("http_route", (*gateway.Route).ForServers, ix.routes.PolicyHTTP, ix.routes.HTTP),
 	}}
 }
 

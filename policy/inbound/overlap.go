@@ -59,7 +59,7 @@ func (s *Server) OverlapsOf(object *policyv1beta3.Server) []problems.Problem {
 	if object.CreationTimestamp.IsZero() {
 		object.CreationTimestamp = metav1.NewTime(time.Now())
 	}
-	own := s.deriver.server(object, nil)
+	own, _ := s.deriver.server(object, nil)
 	servers := []*server{own}
 	for other := range state.List(r, s.index.servers, object.Namespace) {
 		if other.GetName() != object.Name {

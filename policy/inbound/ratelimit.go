@@ -9,6 +9,7 @@ import (
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 )
@@ -29,10 +30,10 @@ var limitsByServer = state.NewIndex(0, "server", func(l *rateLimit) []string {
 	return []string{l.server}
 })
 
-func (d *deriver) rateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, previous *rateLimit) *rateLimit {
+func (d *deriver) rateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, previous *rateLimit) (*rateLimit, []problems.Problem) {
 	target := source.Spec.TargetRef
 	if !target.Targets(apis.Group, "Server") {
-		return unusable(d, "HTTPLocalRateLimitPolicy", source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
+		return unusable(source, fmt.Errorf("spec.targetRef: kind %s cannot be a target", target.GroupKind()), previous)
 	}
 	out := &rateLimit{Object: source, created: source.CreationTimestamp.Time}
 	for _, condition := range source.Status.Conditions {
@@ -49,7 +50,7 @@ func (d *deriver) rateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, pre
 		clients := &pb.HttpLocalRateLimit_Override_ClientIdentities{}
 		for _, ref := range override.ClientRefs {
 			if !ref.Targets("", "ServiceAccount") {
-				return unusable(d, "HTTPLocalRateLimitPolicy", source, fmt.Errorf("spec.overrides[%d].clientRefs: kind %s has no identity", i, ref.GroupKind()), previous)
+				return unusable(source, fmt.Errorf("spec.overrides[%d].clientRefs: kind %s has no identity", i, ref.GroupKind()), previous)
 			}
 			namespace := ref.Namespace
 			if namespace == "" {
@@ -62,7 +63,7 @@ func (d *deriver) rateLimit(source *policyv1alpha1.HTTPLocalRateLimitPolicy, pre
 			Clients: clients,
 		})
 	}
-	return out
+	return out, nil
 }
 
 func limit(l *policyv1alpha1.RateLimit) *pb.HttpLocalRateLimit_Limit {

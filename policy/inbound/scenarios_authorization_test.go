@@ -3,6 +3,8 @@ package inbound
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkerd-lite/linkerd-lite/test/objects"
 )
 
 // Who is authorized, and how often.
@@ -165,8 +167,8 @@ func TestAuthorizations(t *testing.T) {
 		}},
 		"4.2 an ExternalWorkload that was written as v1alpha1 does not count": {run: func(t *testing.T, c *cluster) {
 			c.apply("kind: ExternalWorkload\nmetadata: {namespace: ns, name: wl}\nspec: {workloadIPs: [{ip: 192.0.2.1}]}")
-			if got := c.get(`{"ns":"ns","external_workload":"wl"}`, 80); got != "NotFound unknown server" || len(c.log.Lines("ns/wl", "spec.meshTLS is missing")) != 1 {
-				t.Errorf("%s, and the log has\n%s", got, c.log.String())
+			if got := c.get(`{"ns":"ns","external_workload":"wl"}`, 80); got != "NotFound unknown server" || len(c.objects.Wrong("ns/wl", "spec.meshTLS is missing")) != 1 {
+				t.Errorf("%s, and %q", got, c.objects.Wrong())
 			}
 		}},
 		"4.2 an ExternalWorkload without an address does not count": {run: func(t *testing.T, c *cluster) {
@@ -175,8 +177,8 @@ func TestAuthorizations(t *testing.T) {
 			}
 			const token = `{"ns":"ns","external_workload":"wl"}`
 			c.apply("kind: Server\nmetadata: {namespace: ns, name: s}\nspec: {externalWorkloadSelector: {}, port: http, proxyProtocol: opaque}", workload("{ip: 192.0.2.1}, {}", "80"))
-			if got := c.get(token, 80); got != "NotFound unknown server" || len(c.log.Lines("ns/wl", "ip is missing")) != 1 {
-				t.Errorf("%s, and the log has\n%s", got, c.log)
+			if got := c.get(token, 80); got != "NotFound unknown server" || len(c.objects.Wrong("ns/wl", "ip is missing", "as if it were not there")) != 1 {
+				t.Errorf("%s, and %q", got, c.objects.Wrong())
 			}
 			c.apply(workload("{ip: 192.0.2.1}", "80") + "\nstatus: {}")
 			w := c.watch(token, 80)
@@ -205,11 +207,12 @@ func TestAuthorizations(t *testing.T) {
 				policyDoc("p", "group: apps, kind: Deployment, name: x", ""),
 				policyDoc("p", toAdmin, "{kind: ConfigMap, name: x}"),
 			}
-			for i, doc := range bad {
+			for _, doc := range bad {
 				c.apply(doc)
 				w.quiet()
-				if lines := c.log.Lines("cannot be used"); len(lines) != i+1 {
-					t.Errorf("%d warnings after %d bad versions:\n%s", len(lines), i+1, doc)
+				kind, name, _ := strings.Cut(objects.Name(t, doc), "/")
+				if wrong := c.objects.Wrong(kind+" "+name+":", "cannot be used", "last valid version stays"); len(wrong) != 1 {
+					t.Errorf("problems %q after\n%s", c.objects.Wrong(), doc)
 				}
 			}
 			delete(c.objects.Born, "ServerAuthorization/ns/saz")
@@ -226,9 +229,9 @@ func TestAuthorizations(t *testing.T) {
 			for _, refs := range []string{mesh + ", " + mesh, byAllNets + ", " + byAllNets, mesh + ", {kind: ServiceAccount, name: x}", "{kind: ServiceAccount, name: x}, {kind: ServiceAccount, name: x}"} {
 				c.apply(policyDoc("p", toAdmin, refs))
 				w.quiet()
-			}
-			if lines := c.log.Lines("authorizes nobody", "ns/p"); len(lines) != 4 {
-				t.Errorf("%d contradictions are noted, want 4: %q", len(lines), lines)
+				if wrong := c.objects.Wrong("ns/p", "requiredAuthenticationRefs[1]", "authorizes nobody"); len(wrong) != 1 {
+					t.Errorf("%s: problems %q", refs, c.objects.Wrong())
+				}
 			}
 			c.apply(policyDoc("p", toAdmin, mesh+", "+byAllNets))
 			w.want(adminServer + "\nauthz authorizationpolicy/p meshTLS:{identities:{identities:[{name:a.b}]}} from all" + probeRoutes)

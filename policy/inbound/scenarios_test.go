@@ -210,12 +210,12 @@ func TestPorts(t *testing.T) {
 			}
 			c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: deny}", 1))
 			w.want(adminDefault)
-			c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: bogus}", 1))
-			w.quiet()
-			c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: ''}", 1)) // as bad, and known
-			w.quiet()
-			if lines := c.log.Lines("accessPolicy is ignored", "ns/linkerd-admin"); len(lines) != 1 {
-				t.Errorf("%d warnings about accessPolicy", len(lines))
+			for access, problems := range map[string]int{"bogus": 1, "''": 0} {
+				c.apply(strings.Replace(serverAdmin, "HTTP/1}", "HTTP/1, accessPolicy: "+access+"}", 1))
+				w.quiet()
+				if wrong := c.objects.Wrong("ns/linkerd-admin", "spec.accessPolicy", "as if there were none"); len(wrong) != problems {
+					t.Errorf("accessPolicy %s: problems %q", access, c.objects.Wrong())
+				}
 			}
 		}},
 		"P84 P85 P86 the default policy of a Pod": {run: func(t *testing.T, c *cluster) {
@@ -269,20 +269,22 @@ func TestPorts(t *testing.T) {
 			doc := annotated("pause", "config.linkerd.io/opaque-ports: '80,http', config.linkerd.io/default-inbound-policy: bogus, config.linkerd.io/proxy-require-identity-inbound-ports: '90-80'")
 			probed := strings.Replace(doc, "spec: {}", "spec: {containers: [{name: c, livenessProbe: {httpGet: {path: 'a:b', port: 80}}}]}", 1)
 			for i, row := range []struct {
-				doc   string
-				lines int
+				doc      string
+				problems int
 			}{
 				{doc, 3}, {doc + "\nstatus: {phase: Running}", 3}, {strings.Replace(doc, "app: pause", "app: other", 1), 3},
-				{probed, 7}, {annotated("pause", ""), 7}, {doc, 10},
+				{annotated("pause", ""), 0}, {probed, 4},
 			} {
 				c.apply(row.doc)
-				if lines := c.log.Lines("level=WARN", "ns/pause"); len(lines) != row.lines {
-					t.Errorf("step %d: %d warnings, want %d:\n%s", i, len(lines), row.lines, c.log)
+				if wrong := c.objects.Wrong("Pod ns/pause", "as if there were none"); len(wrong) != row.problems {
+					t.Errorf("step %d: want %d problems: %q", i, row.problems, c.objects.Wrong())
 				}
 			}
-			for _, text := range []string{"opaque-ports: ports", "default-inbound-policy: policy", "proxy-require-identity-inbound-ports: ports", "probe of container c: path"} {
-				if len(c.log.Lines(text)) == 0 {
-					t.Errorf("no line has %q:\n%s", text, c.log)
+			for _, text := range []string{
+				"opaque-ports]: ports", "default-inbound-policy]: policy", "proxy-require-identity-inbound-ports]: ports", "spec.containers[c]: probe: path",
+			} {
+				if len(c.objects.Wrong(text)) != 1 {
+					t.Errorf("nothing has %q: %q", text, c.objects.Wrong())
 				}
 			}
 		}},

@@ -160,7 +160,7 @@ func (ix *index) authorize(r *state.Reader, policies []*authorizationPolicy) []*
 // authentication that it requires is missing.
 func (ix *index) authorization(r *state.Reader, policy *authorizationPolicy) *authz {
 	switch {
-	case policy.contradiction != nil:
+	case policy.contradictory:
 		return nil
 	case policy.authz != nil:
 		return policy.authz

@@ -7,9 +7,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // server is what policy depends on of a Server (policy-inbound 4.4). Immutable.
@@ -33,7 +35,7 @@ type serverSpec struct {
 }
 
 // server derives a Server. Metadata that policy does not read makes no new one.
-func (d *deriver) server(source *policyv1beta3.Server, previous *server) *server {
+func (d *deriver) server(source *policyv1beta3.Server, previous *server) (*server, []problems.Problem) {
 	spec := serverSpec{
 		labels:   source.Labels,
 		created:  source.CreationTimestamp.Time,
@@ -44,20 +46,20 @@ func (d *deriver) server(source *policyv1beta3.Server, previous *server) *server
 	if source.Spec.ExternalWorkloadSelector != nil {
 		spec.external, spec.selector = true, source.Spec.ExternalWorkloadSelector
 	}
-	var err error
+	var found []problems.Problem
 	if text := source.Spec.AccessPolicy; text != "" {
-		spec.access, err = parsePolicyName(text)
+		var err error
+		if spec.access, err = parsePolicyName(text); err != nil {
+			found = append(found, problems.Ignored(field.NewPath("spec", "accessPolicy"), err, "it is as if there were none"))
+		}
 	}
 	if previous != nil && previous.GetUID() == source.UID && reflect.DeepEqual(previous.serverSpec, spec) {
-		return previous
-	}
-	if err != nil {
-		d.log.Warn("accessPolicy is ignored", "object", "Server "+source.Namespace+"/"+source.Name, "error", err)
+		return previous, found
 	}
 	return &server{
 		Object: source, serverSpec: spec,
 		target: serverTarget(source.Namespace, source.Name), namespaceTarget: namespaceTarget(source.Namespace),
-	}
+	}, found
 }
 
 // selects tells whether the Server is one for the workload. Namespaces are

@@ -11,9 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // workload is what policy depends on of a meshed Pod or an ExternalWorkload
@@ -35,33 +37,37 @@ type workloadSpec struct {
 	named map[string][]uint16
 	// probes are the paths of HTTP probes by port, in probeKey's form.
 	probes map[uint16]string
-	// problems are what is wrong with annotations and probes. They are said when
-	// they change, and not with every version of a Pod (B29).
-	problems []error
+}
+
+// judged is a workload in the making, with what is wrong with its annotations
+// and probes so far (B29).
+type judged struct {
+	workloadSpec
+	found []problems.Problem
 }
 
 // pod derives the workload of a Pod, nil for one outside the mesh. What of
 // a Pod changes often, its status, does not make a new workload.
-func (d *deriver) pod(pod *corev1.Pod, previous *workload) *workload {
+func (d *deriver) pod(pod *corev1.Pod, previous *workload) (*workload, []problems.Problem) {
 	if _, meshed := pod.Labels[linkerd.ControlPlaneNSLabel]; !meshed {
-		return nil
+		return nil, nil
 	}
-	spec := newWorkloadSpec(pod)
+	spec := judge(pod)
 	spec.named = namedPorts(pod)
 	spec.probes = spec.podProbes(pod)
-	return d.keepEqual(pod, spec, previous)
+	return spec.keepEqual(pod, previous)
 }
 
-func (d *deriver) externalWorkload(ew *workloadv1beta1.ExternalWorkload, previous *workload) *workload {
+func (d *deriver) externalWorkload(ew *workloadv1beta1.ExternalWorkload, previous *workload) (*workload, []problems.Problem) {
 	// What is not there with Linkerd's controller: it asks for addresses, which the schema does not, and what was written
 	// as v1alpha1 has its identity under another name.
 	if ew.Spec.MeshTLS == (workloadv1beta1.MeshTLS{}) {
-		return unusable(d, "ExternalWorkload", ew, errors.New("spec.meshTLS is missing; v1alpha1 calls it meshTls, which nothing converts"), previous)
+		return unusable(ew, errors.New("spec.meshTLS is missing; v1alpha1 calls it meshTls, which nothing converts"), previous)
 	}
 	if slices.ContainsFunc(ew.Spec.WorkloadIPs, func(address workloadv1beta1.WorkloadIP) bool { return address.IP == "" }) {
-		return unusable(d, "ExternalWorkload", ew, errors.New("spec.workloadIPs: ip is missing"), previous)
+		return unusable(ew, errors.New("spec.workloadIPs: ip is missing"), previous)
 	}
-	spec := newWorkloadSpec(ew)
+	spec := judge(ew)
 	spec.external = true
 	for _, port := range ew.Spec.Ports {
 		if port.Name == "" || !isTCP(string(port.Protocol)) || port.Port < 1 || port.Port > 65535 {
@@ -72,47 +78,44 @@ func (d *deriver) externalWorkload(ew *workloadv1beta1.ExternalWorkload, previou
 		}
 		spec.named[port.Name] = []uint16{uint16(port.Port)} // one number per name, the last
 	}
-	return d.keepEqual(ew, spec, previous)
+	return spec.keepEqual(ew, previous)
 }
 
-func (d *deriver) keepEqual(source metav1.Object, spec workloadSpec, previous *workload) *workload {
-	known := previous != nil && previous.GetUID() == source.GetUID()
-	if known && reflect.DeepEqual(previous.workloadSpec, spec) {
-		return previous
+// keepEqual is the workload, which is the one before if they are equal.
+func (j *judged) keepEqual(source metav1.Object, previous *workload) (*workload, []problems.Problem) {
+	if previous != nil && previous.GetUID() == source.GetUID() && reflect.DeepEqual(previous.workloadSpec, j.workloadSpec) {
+		return previous, j.found
 	}
-	if !known || !reflect.DeepEqual(previous.problems, spec.problems) {
-		for _, err := range spec.problems {
-			d.log.Warn("ignored for inbound policy", "workload", source.GetNamespace()+"/"+source.GetName(), "error", err)
-		}
-	}
-	return &workload{Object: source, workloadSpec: spec}
+	return &workload{Object: source, workloadSpec: j.workloadSpec}, j.found
 }
 
-// newWorkloadSpec reads labels and annotations. An annotation with a bad value
-// counts as absent.
-func newWorkloadSpec(obj metav1.Object) workloadSpec {
+// judge reads labels and annotations. An annotation with a bad value counts as
+// absent.
+func judge(obj metav1.Object) judged {
 	annotations := obj.GetAnnotations()
-	spec := workloadSpec{labels: obj.GetLabels()}
+	spec := judged{workloadSpec: workloadSpec{labels: obj.GetLabels()}}
 	if text, ok := annotations[linkerd.DefaultInboundPolicyAnnotation]; ok {
 		var err error
 		spec.defaultPolicy, err = parsePolicyName(text)
-		spec.ignore("annotation "+linkerd.DefaultInboundPolicyAnnotation, err)
+		spec.ignore(annotation(linkerd.DefaultInboundPolicyAnnotation), err)
 	}
 	spec.opaque = spec.ports(annotations, linkerd.OpaquePortsAnnotation)
 	spec.requireIdentity = spec.ports(annotations, linkerd.RequireIdentityAnnotation)
 	return spec
 }
 
-func (s *workloadSpec) ports(annotations map[string]string, name string) linkerd.PortSet {
+func (j *judged) ports(annotations map[string]string, name string) linkerd.PortSet {
 	ports, err := linkerd.ParsePolicyPorts(annotations[name])
-	s.ignore("annotation "+name, err)
+	j.ignore(annotation(name), err)
 	return ports
 }
 
-// ignore notes that something is wrong, if err is not nil.
-func (s *workloadSpec) ignore(what string, err error) {
+func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
+
+// ignore notes that a field is of no use, if err is not nil.
+func (j *judged) ignore(at *field.Path, err error) {
 	if err != nil {
-		s.problems = append(s.problems, fmt.Errorf("%s: %w", what, err))
+		j.found = append(j.found, problems.Ignored(at, err, "it is as if there were none"))
 	}
 }
 
@@ -144,7 +147,7 @@ func namedPorts(pod *corev1.Pod) map[string][]uint16 {
 }
 
 // podProbes are the paths that kubelets ask for, by port.
-func (s *workloadSpec) podProbes(pod *corev1.Pod) map[uint16]string {
+func (j *judged) podProbes(pod *corev1.Pod) map[uint16]string {
 	paths := map[uint16]map[string]bool{}
 	for _, container := range containers(pod) {
 		for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe, container.StartupProbe} {
@@ -157,7 +160,7 @@ func (s *workloadSpec) podProbes(pod *corev1.Pod) map[uint16]string {
 			}
 			path, err := probePath(probe.HTTPGet.Path)
 			if err != nil {
-				s.ignore("probe of container "+container.Name, err)
+				j.ignore(field.NewPath("spec", "containers").Key(container.Name), fmt.Errorf("probe: %w", err))
 				continue
 			}
 			if paths[port] == nil {

@@ -249,8 +249,8 @@ func TestRoutesOfOthersAreNotWarnedOf(t *testing.T) {
 	bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 		c.apply(mySvc(), gwHTTP.route(routeDoc{parents: []string{"group: gateway.networking.k8s.io, kind: Gateway, name: gw"}, rules: "[{filters: [{type: URLRewrite, urlRewrite: {}}]}]"}),
 			gwHTTP.route(routeDoc{name: "in", parents: []string{"group: policy.linkerd.io, kind: Server, name: s"}, rules: "[{filters: [{type: URLRewrite, urlRewrite: {}}]}]"}))
-		if lines := append(c.log.Lines("ns/route"), c.log.Lines("outbound policy")...); len(lines) != 0 {
-			t.Errorf("log: %q", lines)
+		if wrong := append(c.objects.Wrong("ns/route"), c.objects.Wrong("outbound policy")...); len(wrong) != 0 {
+			t.Errorf("problems %q", wrong)
 		}
 	})
 }

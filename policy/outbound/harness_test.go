@@ -2,7 +2,6 @@ package outbound
 
 import (
 	"context"
-	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -13,13 +12,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
-	"github.com/linkerd-lite/linkerd-lite/test/logs"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 	"github.com/linkerd-lite/linkerd-lite/test/streams"
 )
@@ -32,7 +31,6 @@ type cluster struct {
 	graph    *view.Graph
 	server   *Server
 	registry *prometheus.Registry
-	log      *logs.Buffer
 	stopping chan struct{}
 	objects  *objects.Store
 }
@@ -41,17 +39,20 @@ func defaultConfig() Config { return Config{Settings: linkerd.DefaultSettings()}
 
 func newCluster(t testing.TB, config Config) *cluster {
 	t.Helper()
-	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true)})
+	table, err := problems.New(problems.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(true), Problems: table})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &cluster{
-		t: t, state: st, graph: view.NewGraph(st), registry: prometheus.NewRegistry(), log: &logs.Buffer{},
+		t: t, state: st, graph: view.NewGraph(st), registry: prometheus.NewRegistry(),
 		stopping: make(chan struct{}), objects: objects.NewStore(t, st),
 	}
 	config.State, config.Graph, config.Stopping, config.Registerer = st, c.graph, c.stopping, c.registry
-	config.Log = slog.New(slog.NewTextHandler(c.log, nil))
-	config.Routes = gateway.New(st, config.Log)
+	config.Routes = gateway.New(st)
 	if c.server, err = New(config); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"log/slog"
 	"net/netip"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
@@ -12,7 +11,6 @@ import (
 // deriver derives the parents from the cluster's objects. It holds what they
 // depend on besides the objects. Immutable.
 type deriver struct {
-	log             *slog.Logger
 	clusterNetworks []netip.Prefix
 	opaquePorts     linkerd.PortSet
 }
@@ -26,8 +24,8 @@ type index struct {
 
 func newIndex(st *state.State, d *deriver, routes *gateway.Routes) *index {
 	return &index{
-		services:       state.Derive(st, "outbound-service", state.Services, d.service, parentsByIP),
-		egressNetworks: state.Derive(st, "outbound-egressnetwork", state.EgressNetworks, d.egressNetwork),
+		services:       state.DeriveJudging(st, "outbound-service", state.Services, d.service, parentsByIP),
+		egressNetworks: state.DeriveJudging(st, "outbound-egressnetwork", state.EgressNetworks, d.egressNetwork),
 		routes:         routes,
 	}
 }

@@ -57,7 +57,7 @@ func (s *sizes) Collect(metrics chan<- prometheus.Metric) {
 	all, ports := map[gateway.Attachment]bool{}, map[gateway.Attachment]bool{}
 	for _, kind := range s.index.routes.All() {
 		for route := range state.All(r, kind) {
-			if route.Outbound.Version == nil {
+			if route.Outbound == nil {
 				continue
 			}
 			for _, a := range route.Outbound.Attached {

@@ -2,14 +2,15 @@ package outbound
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	policyv1alpha1 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1alpha1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/policy/settings"
@@ -25,8 +26,6 @@ type parent struct {
 	// opaque are the ports that are opaque unless they declare something else.
 	opaque linkerd.PortSet
 	parentSettings
-	// problems are what is wrong with the annotations.
-	problems []string
 
 	// deny and networks are those of an EgressNetwork.
 	deny     bool
@@ -94,9 +93,9 @@ func (p *parent) declares(port uint16) bool {
 }
 
 // service derives the parent of a Service.
-func (d *deriver) service(service *corev1.Service, previous *parent) *parent {
+func (d *deriver) service(service *corev1.Service, _ *parent) (*parent, []problems.Problem) {
 	p := &parent{Object: service, ports: map[uint16]appProtocol{}}
-	d.annotate(p, "Service", previous)
+	found := d.annotate(p)
 	for _, port := range service.Spec.Ports {
 		if port.Port < 1 || port.Port > 65535 {
 			continue
@@ -108,36 +107,33 @@ func (d *deriver) service(service *corev1.Service, previous *parent) *parent {
 		}
 	}
 	if len(p.ports) == 0 {
-		return p
+		return p, found
 	}
 	for _, ip := range service.Spec.ClusterIPs {
 		if addr, err := netip.ParseAddr(ip); err == nil {
 			p.ips = append(p.ips, addr.String())
 		}
 	}
-	return p
+	return p, found
 }
 
 // egressNetwork derives the parent of an EgressNetwork. Its own status
 // does not matter.
-func (d *deriver) egressNetwork(egress *policyv1alpha1.EgressNetwork, previous *parent) *parent {
+func (d *deriver) egressNetwork(egress *policyv1alpha1.EgressNetwork, _ *parent) (*parent, []problems.Problem) {
 	p := &parent{Object: egress, networks: d.networks(egress.Spec.Networks), deny: egress.Spec.TrafficPolicy != policyv1alpha1.TrafficPolicyAllow}
-	d.annotate(p, "EgressNetwork", previous)
+	found := d.annotate(p)
 	p.penalty = nil
-	return p
+	return p, found
 }
 
 // annotate reads the annotations. A bad value drops the group that it belongs
-// to (policy-outbound 6.1, 7). What was wrong before is not said again.
-func (d *deriver) annotate(p *parent, kind string, previous *parent) {
+// to (policy-outbound 6.1, 7).
+func (d *deriver) annotate(p *parent) []problems.Problem {
 	values := p.GetAnnotations()
+	var found []problems.Problem
 	ignored := func(group string, err error) {
-		if err == nil {
-			return
-		}
-		p.problems = append(p.problems, err.Error())
-		if previous == nil || previous.GetUID() != p.GetUID() || !slices.Contains(previous.problems, err.Error()) {
-			d.log.Warn("annotations are ignored", "kind", kind, "object", p.GetNamespace()+"/"+p.GetName(), "group", group, "error", err)
+		if err != nil {
+			found = append(found, problems.Ignored(field.NewPath("metadata", "annotations"), err, "annotations about "+group+" are ignored"))
 		}
 	}
 	p.opaque = d.opaquePorts
@@ -158,4 +154,5 @@ func (d *deriver) annotate(p *parent, kind string, previous *parent) {
 	ignored("failure accrual", settings.CheckHonorRetryAfter(values))
 	p.penalty, err = settings.ParsePenalty(values)
 	ignored("load", err)
+	return found
 }

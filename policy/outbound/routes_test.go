@@ -108,7 +108,7 @@ func TestRouteOrder(t *testing.T) {
 // Routes without a time of creation come last (policy-outbound 3.4).
 func TestRoutesWithoutAge(t *testing.T) {
 	route := func(name string, created time.Time) *gateway.Route {
-		return &gateway.Route{Object: &metav1.ObjectMeta{Namespace: "ns", Name: name}, Outbound: gateway.InForce{Version: &gateway.Version{Created: created}}}
+		return &gateway.Route{Object: &metav1.ObjectMeta{Namespace: "ns", Name: name}, Outbound: &gateway.Version{Created: created}}
 	}
 	aged, first, second := route("z", time.Unix(1, 0)), route("a", time.Time{}), route("b", time.Time{})
 	list := []*gateway.Route{second, aged, first}
@@ -185,8 +185,8 @@ func TestRuleFilters(t *testing.T) {
 					got := c.get("ns", "10.96.0.10:4191")
 					if row.want == "" {
 						wantText(t, defaultPolicy, got)
-						if len(c.log.Lines("object cannot be used for outbound policy", "ns/route")) != 1 {
-							t.Errorf("log:\n%s", c.log)
+						if len(c.objects.Wrong("cannot be used for outbound policy", "ns/route")) != 1 {
+							t.Errorf("problems %q", c.objects.Wrong())
 						}
 						return
 					}
@@ -304,8 +304,8 @@ func TestUnusableVersionLeavesLast(t *testing.T) {
 					bad.unaccepted = true
 					c.apply(row.v.route(bad))
 					s.want()
-					if n := len(c.log.Lines("level=WARN", "ns/route")); n != 2 {
-						t.Errorf("%d warnings", n)
+					if wrong := c.objects.Wrong("ns/route", "last valid version stays"); len(wrong) != 1 {
+						t.Errorf("problems %q", c.objects.Wrong())
 					}
 					c.remove(row.v.of("ns", "route"))
 					s.want(defaultPolicy)

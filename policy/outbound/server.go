@@ -3,7 +3,6 @@ package outbound
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,8 +27,6 @@ type Config struct {
 	// Stopping is closed when streams must end, which they do with status OK
 	// (P313). Nil means never.
 	Stopping <-chan struct{}
-	// Log may be nil.
-	Log *slog.Logger
 	// Registerer gets the sizes of the index; nil means no metrics.
 	Registerer prometheus.Registerer
 
@@ -54,10 +51,7 @@ var _ pb.OutboundPoliciesServer = (*Server)(nil)
 // kinds to the state, which therefore must not run or be read yet, and
 // families of views to the graph.
 func New(config Config) (*Server, error) {
-	d := &deriver{log: config.Log, clusterNetworks: config.PolicyNetworks().Ranges(), opaquePorts: config.DefaultOpaquePorts.PortSet}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
+	d := &deriver{clusterNetworks: config.PolicyNetworks().Ranges(), opaquePorts: config.DefaultOpaquePorts.PortSet}
 	ix := newIndex(config.State, d, config.Routes)
 	if config.Registerer != nil {
 		if err := config.Registerer.Register(newSizes(config.State, ix)); err != nil {

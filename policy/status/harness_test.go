@@ -91,7 +91,7 @@ func (c *cluster) join(identity string) *member {
 		return true, patched, nil
 	})
 	m.Writer, err = New(Config{
-		State: st, Graph: m.graph, Routes: gateway.New(st, log), Client: client, Kube: c.leases, Identity: identity,
+		State: st, Graph: m.graph, Routes: gateway.New(st), Client: client, Kube: c.leases, Identity: identity,
 		Settings: linkerd.DefaultSettings(), Registerer: m.registry,
 		Log: log,
 	})

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,19 @@ func NewStore(t testing.TB, st *state.State) *Store {
 // Like gives objects the creation times that they have in another store, and
 // the versions that they had there last.
 func (s *Store) Like(other *Store) { s.Born, s.given = other.Born, other.versions }
+
+// Wrong are the problems of objects that are known at present and have all of
+// the parts. The State has a table of problems.
+func (s *Store) Wrong(parts ...string) []string {
+	var lines []string
+	for _, p := range s.state.Problems().List() {
+		line := p.String()
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
 
 // Put stores the object of a document.
 func (s *Store) Put(doc string) {
