@@ -8,6 +8,10 @@ cd "$(dirname "$0")"
 [ $# -gt 0 ] || set -- ./show.sh
 
 # The pods of linked clusters need addresses that differ.
-exec linkerd-lite up east --ephemeral --random-ports \
+issuer() {
+	[ -z "${ROOTS:-}" ] || echo "--identity-issuer-dir $ROOTS/east --identity-trust-anchors-file $ROOTS/root.crt"
+}
+# shellcheck disable=SC2046 # flags, or none
+exec linkerd-lite up east $(issuer) --ephemeral --random-ports \
 	--identity-trust-domain east.example --pod-cidr 10.11.0.0/16 \
 	-- ./west.sh "$@"

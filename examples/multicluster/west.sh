@@ -3,6 +3,10 @@
 set -eu
 EAST_KUBECONFIG=$KUBECONFIG
 export EAST_KUBECONFIG
-exec linkerd-lite up west --ephemeral --random-ports \
+issuer() {
+	[ -z "${ROOTS:-}" ] || echo "--identity-issuer-dir $ROOTS/west --identity-trust-anchors-file $ROOTS/root.crt"
+}
+# shellcheck disable=SC2046 # flags, or none
+exec linkerd-lite up west $(issuer) --ephemeral --random-ports \
 	--identity-trust-domain west.example --pod-cidr 10.22.0.0/16 \
 	-- ./link.sh "$@"

@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 func TestMulticluster(t *testing.T) {
@@ -32,6 +35,34 @@ shop 10.22.IP 8080 POD web.shop default.shop.serviceaccount.identity.linkerd.wes
 `
 	// Rows are sorted by the pods' random names.
 	if diff := cmp.Diff(sortedLines(want), sortedLines(out)); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}
+
+// Two clusters with issuers of one root, and a gateway between them.
+func TestOneRoot(t *testing.T) {
+	rulebook.Covers(t, "H9")
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("needs openssl")
+	}
+	u := newUser(t, copyExample(t, "multicluster"))
+	out := u.run("./one-root.sh")
+	out = regexp.MustCompile(`(10\.\d+)\.\d+\.\d+`).ReplaceAllString(out, "$1.IP")
+	out = regexp.MustCompile(` +`).ReplaceAllString(out, " ")
+	out = regexp.MustCompile(` ?= ?`).ReplaceAllString(out, "=") // versions of openssl differ
+	want := `secret/cluster-credentials-east created
+# web-gateway
+NAMESPACE IP PORT POD SERVICE IDENTITY
+shop 10.11.IP 4143 web-gateway.shop linkerd-gateway.linkerd-multicluster.serviceaccount.identity.linkerd.east.example
+# what proxies trust
+the same root in both
+issuer=CN=root.linkerd.example
+subject=CN=identity.linkerd.east.example
+issuer=CN=root.linkerd.example
+subject=CN=identity.linkerd.west.example
+`
+	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
