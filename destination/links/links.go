@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -45,6 +46,8 @@ type Links struct {
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
+	// last is the newest attempt for each cluster until it is over.
+	last map[string]*attempt
 	// changed is closed and replaced whenever a link comes or goes.
 	changed chan struct{}
 }
@@ -56,11 +59,21 @@ type attempt struct {
 	cancel      context.CancelFunc
 	link        *destination.Link // nil until linked; guarded by Links.mu
 	ended       chan struct{}
+	// over is closed when nothing is done for it any more.
+	over chan struct{}
 }
+
+// source is who says which clusters are not linked; these are the beginnings of
+// its subjects, before the name of a Secret or of a cluster.
+const (
+	source         = "links"
+	secretSubject  = "secret/"
+	clusterSubject = "cluster/"
+)
 
 // New returns Links without any cluster. It does no I/O.
 func New(config Config) (*Links, error) {
-	l := &Links{config: config, attempts: map[string]*attempt{}, changed: make(chan struct{})}
+	l := &Links{config: config, attempts: map[string]*attempt{}, last: map[string]*attempt{}, changed: make(chan struct{})}
 	if config.Registerer == nil {
 		return l, nil
 	}
@@ -106,9 +119,8 @@ func (l *Links) Run(ctx context.Context) error {
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
-	rejected := map[string]string{}
 	for {
-		l.reconcile(ctx, &running, rejected)
+		l.reconcile(ctx, &running)
 		for {
 			changes, err := sub.Next(ctx)
 			if err != nil {
@@ -131,28 +143,29 @@ func aboutSecrets(changes []state.Change) bool {
 	return false
 }
 
-// reconcile starts and ends attempts so that they match the Secrets. rejected
-// has the last complaint about each Secret, so that it is made once.
-func (l *Links) reconcile(ctx context.Context, running *sync.WaitGroup, rejected map[string]string) {
-	unreadable := map[string]string{}
+// reconcile starts and ends attempts so that they match the Secrets.
+func (l *Links) reconcile(ctx context.Context, running *sync.WaitGroup) {
+	unreadable := map[string]bool{}
 	want := wanted(state.All(l.config.State.Snapshot().Reader(), state.Secrets), func(secret *corev1.Secret, err error) {
 		name := nameOf(secret)
-		unreadable[name] = err.Error()
-		if rejected[name] != err.Error() {
-			l.config.Log.Warn("Secret does not link a cluster; a link that it has made stays", "secret", name, "error", err)
-		}
+		unreadable[name] = true
+		l.config.State.Problems().Say(source, secretSubject+name, problems.Problem{
+			Object:  problems.ObjectOf(state.Secrets.GVK, secret.Namespace, secret.Name),
+			Message: "does not link a cluster: " + err.Error(), Instead: "a link that it has made stays", Severity: problems.Error,
+		})
 	})
-	clear(rejected)
-	maps.Copy(rejected, unreadable)
+	l.config.State.Problems().Keep(source, func(subject string) bool {
+		name, isSecret := strings.CutPrefix(subject, secretSubject)
+		return !isSecret || unreadable[name]
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for cluster, a := range l.attempts {
 		c, ok := want[cluster]
-		_, bad := unreadable[a.credentials.secret]
 		switch {
 		case ok && c.equal(a.credentials):
 			a.credentials.secret = c.secret
-		case ok || !bad:
+		case ok || !unreadable[a.credentials.secret]:
 			l.end(cluster)
 		}
 	}
@@ -161,9 +174,28 @@ func (l *Links) reconcile(ctx context.Context, running *sync.WaitGroup, rejected
 			continue
 		}
 		attemptCtx, cancel := context.WithCancel(ctx)
-		a := &attempt{credentials: c, cancel: cancel, ended: make(chan struct{})}
-		l.attempts[cluster] = a
-		running.Go(func() { l.attempt(attemptCtx, a) })
+		a := &attempt{credentials: c, cancel: cancel, ended: make(chan struct{}), over: make(chan struct{})}
+		before := l.last[cluster]
+		l.attempts[cluster], l.last[cluster] = a, a
+		running.Go(func() {
+			defer l.leave(a)
+			if before != nil {
+				<-before.over // it gives way to this one, and takes its problems and metrics along
+			}
+			l.attempt(attemptCtx, a)
+		})
+	}
+}
+
+// leave is the end of all that was done for an attempt.
+func (l *Links) leave(a *attempt) {
+	l.config.State.Problems().Say(source, clusterSubject+a.credentials.cluster)
+	l.config.State.Problems().Leave(a.credentials.cluster)
+	close(a.over)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last[a.credentials.cluster] == a {
+		delete(l.last, a.credentials.cluster)
 	}
 }
 
@@ -192,7 +224,7 @@ func (l *Links) attempt(ctx context.Context, a *attempt) {
 	log := l.config.Log.With("cluster", a.credentials.cluster)
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(a.credentials.kubeconfig))
 	if err != nil {
-		log.Error("cluster is not linked: its kubeconfig cannot be read", "error", err)
+		l.unlinked(a, fmt.Errorf("its kubeconfig cannot be read: %w", err), "")
 		return
 	}
 	config.QPS = -1
@@ -202,9 +234,8 @@ func (l *Links) attempt(ctx context.Context, a *attempt) {
 		if err == nil {
 			break
 		}
-		delay := backoff.Step()
-		log.Warn("cluster is not linked yet, will try again", "error", err, "in", delay)
-		timer := time.NewTimer(delay)
+		l.unlinked(a, err, "it will be tried again")
+		timer := time.NewTimer(backoff.Step())
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -212,9 +243,21 @@ func (l *Links) attempt(ctx context.Context, a *attempt) {
 			return
 		}
 	}
+	l.config.State.Problems().Say(source, clusterSubject+a.credentials.cluster)
 	if err := l.keep(ctx, a, config, log); err != nil {
 		log.Error("link failed", "error", err)
 	}
+}
+
+// unlinked says why a cluster is not linked.
+func (l *Links) unlinked(a *attempt, err error, instead string) {
+	l.mu.Lock()
+	namespace, name, _ := strings.Cut(a.credentials.secret, "/")
+	l.mu.Unlock()
+	l.config.State.Problems().Say(source, clusterSubject+a.credentials.cluster, problems.Problem{
+		Object:  problems.ObjectOf(state.Secrets.GVK, namespace, name),
+		Message: fmt.Sprintf("cluster %s is not linked: %v", a.credentials.cluster, err), Instead: instead, Severity: problems.Error,
+	})
 }
 
 // probe checks what a linked cluster must allow: listing pods, and Servers of
@@ -244,6 +287,7 @@ func (l *Links) keep(ctx context.Context, a *attempt, config *rest.Config, log *
 		Cluster:    a.credentials.cluster,
 		Kinds:      state.RemoteKinds(l.config.EndpointSlices),
 		Log:        log,
+		Problems:   l.config.State.Problems(),
 		Registerer: l.config.Registerer,
 	})
 	if err != nil {

@@ -232,12 +232,18 @@ func TestLinksFollowSecrets(t *testing.T) {
 		if link, _ := l.Lookup("east"); link != second {
 			t.Errorf("link after bad version %d: %+v", i, link)
 		}
+		if found := st.Problems().List(); len(found) != 1 || !strings.HasPrefix(found[0].String(), "Secret linkerd/a: does not link a cluster: ") {
+			t.Errorf("problems of bad version %d: %v", i, found)
+		}
 		state.Remove(st, state.Secrets, "linkerd", marker)
 	}
 	state.Remove(st, state.Secrets, "linkerd", "a")
 	<-unlinked
 	if link, _ := l.Lookup("east"); link != nil {
 		t.Error("still linked without the Secret")
+	}
+	if found := st.Problems().List(); len(found) > 0 {
+		t.Errorf("problems of what is gone: %v", found)
 	}
 }
 

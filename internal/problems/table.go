@@ -151,6 +151,23 @@ func (t *Table) keep(sourceName string, stays func(subject string) bool) *News {
 	return t.news(nil, gone)
 }
 
+// Leave takes back what is said of the objects of a linked cluster, without a
+// word: they are not mended, but nobody knows them any more.
+func (t *Table) Leave(cluster string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sources {
+		for subject, said := range s.said {
+			if said[0].problem.Object.Cluster == cluster {
+				s.release(subject)
+			}
+		}
+	}
+}
+
 // release takes back what was said of subject, and returns what nobody says any
 // more. The lock is held.
 func (s *source) release(subject string) map[Problem]*entry {

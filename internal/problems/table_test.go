@@ -135,6 +135,19 @@ linkerd_lite_problems{kind="Server",source="status"} 2
 	want(t, "kept", d.texts(), []string{"Server default/api: nor this"})
 }
 
+// A cluster that is not linked any more takes its problems along.
+func TestLeave(t *testing.T) {
+	d := newDesk(t)
+	far := web
+	far.Cluster = "east"
+	d.Say("decode", "east/web", Problem{Object: far, Message: "no"})
+	d.Say("decode", "/web", Problem{Object: web, Message: "no"})
+	d.lines()
+	d.Leave("east")
+	want(t, "left", d.texts(), []string{"Server default/web: no"})
+	want(t, "log", d.lines(), nil)
+}
+
 // A flood is counted, does not crowd out others, and leaves room when it goes.
 func TestBounds(t *testing.T) {
 	d := newDesk(t)
