@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,6 +65,17 @@ func aliens(sources []*Source) []Fault {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return []Fault{{Message: "no Kubernetes objects are in " + text + ": left out; " + IgnoreFile + " or --exclude can say so"}}
+}
+
+// toolGroups are those of files that configure a tool, and look like objects but for their
+// metadata.
+var toolGroups = regexp.MustCompile(`(?:^|\.)(?:kind\.x-k8s\.io|k3d\.io|skaffold|kubeadm\.k8s\.io|audit\.k8s\.io|config\.k8s\.io)$`)
+
+// isToolConfig reports whether no API server has such an object: a kubeconfig, or what kind,
+// k3d, skaffold, kubeadm and the parts of a cluster are given.
+func isToolConfig(apiVersion, kind string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return apiVersion == "v1" && kind == "Config" || toolGroups.MatchString(group)
 }
 
 // isAlien reports whether faults say that a file is something else altogether.

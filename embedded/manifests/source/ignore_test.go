@@ -33,6 +33,10 @@ func TestIgnore(t *testing.T) {
 		"lists/dashboard.json":    "[1]",
 		"lists/numbers/four.yaml": "4\n",
 		"lists/values.yaml":       "replicas: 1\n",
+		"tools/kind.yaml":         "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: []\n",
+		"tools/kubeconfig.yaml":   "apiVersion: v1\nkind: Config\nclusters: []\n",
+		"tools/skaffold.yaml":     "apiVersion: skaffold/v4beta11\nkind: Config\n",
+		"tools/kubelet.yaml":      "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n",
 	} {
 		path := filepath.Join(dir, name)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -59,7 +63,7 @@ func TestIgnore(t *testing.T) {
 	}
 	want := []string{
 		"DIR/chart: this is a Helm chart, which is not applied as it is: helm template DIR/chart | linkerd-lite up -",
-		"no Kubernetes objects are in DIR/lists/dashboard.json, DIR/lists/numbers/four.yaml, DIR/lists/values.yaml and 1 more: left out; .linkerdliteignore or --exclude can say so",
+		"no Kubernetes objects are in DIR/lists/dashboard.json, DIR/lists/numbers/four.yaml, DIR/lists/values.yaml and 5 more: left out; .linkerdliteignore or --exclude can say so",
 	}
 	if diff := cmp.Diff(want, notices); diff != "" {
 		t.Error(diff)

@@ -355,6 +355,8 @@ func newObject(content map[string]any, line int) (Object, *Fault) {
 		return refuse("kind is missing")
 	case metadata == nil && content["metadata"] != nil:
 		return refuse(fmt.Sprintf("metadata is %s: expected a mapping", typeName(content["metadata"])))
+	case content["metadata"] == nil && isToolConfig(apiVersion, kind):
+		return refuse(notObject + "it configures a tool")
 	case metadata == nil:
 		return refuse("metadata is missing")
 	case name == "":
