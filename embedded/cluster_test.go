@@ -35,18 +35,29 @@ type running struct {
 
 func startRunning(t *testing.T, without ...string) *running {
 	t.Helper()
+	r := newRunning(t, without...)
+	r.start()
+	return r
+}
+
+// newRunning makes an instance that does not run yet.
+func newRunning(t *testing.T, without ...string) *running {
+	t.Helper()
 	config := DefaultConfig()
 	config.Ephemeral, config.ControlPlane.Addresses.Random, config.Without = true, true, without
 	config.Log, config.Out = slog.New(slog.DiscardHandler), io.Discard
 	klog.SetSlogLogger(config.Log)
-	ctx, cancel := context.WithCancel(context.Background())
-	c, err := New(ctx, config)
+	c, err := New(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{Cluster: c, stop: cancel, ended: make(chan error, 1)}
-	go func() { r.ended <- c.Run(ctx) }()
-	return r
+	return &running{Cluster: c, ended: make(chan error, 1)}
+}
+
+func (r *running) start() {
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(context.Background())
+	go func() { r.ended <- r.Run(ctx) }()
 }
 
 func (r *running) wait(t *testing.T) kubernetes.Interface {

@@ -12,7 +12,9 @@ import (
 	"path"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,20 +26,25 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/etcd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
@@ -55,9 +62,9 @@ const (
 	hostileSize = 128 << 10
 	// tickWithin bounds the time after which a stream about other objects has the newest answer.
 	tickWithin = time.Minute
-	// hostileGoroutines and hostileHeap are how much more there may be after all mutations than after a quarter of
-	// them: watches that are just being renewed, and etcd's index of its revisions.
-	hostileGoroutines = 60
+	// hostileGoroutines and hostileHeap are how much more there may be after all mutations than after half of
+	// them: requests under way, watches that are just being renewed, and etcd's index of its revisions.
+	hostileGoroutines = 150
 	hostileHeap       = 48 << 20
 )
 
@@ -84,9 +91,59 @@ type hostile struct {
 	clock seed
 }
 
-// What is in the store, whatever it is (HOSTILE_SEED is for other numbers than the usual ones), ends neither the process nor the streams about other
-// objects, is not kept for ever, and leaves no trace once it is mended.
+// What is in the store, whatever it is, ends neither the process nor the streams about other
+// objects, is not kept for ever, and leaves no trace once it is mended. HOSTILE_SEED=N draws
+// other objects.
 func TestHostileObjects(t *testing.T) {
+	testHostile(t, hostileMutations, (*clients).answers, PartControllers, PartGC, PartKubelet, PartInjector, PartWebhooks)
+}
+
+// The same with controllers and the kubelet, which meet the objects, too. A panic of theirs is a
+// problem, and they go on.
+func TestHostileObjectsWithControllers(t *testing.T) {
+	// Controllers write what they take for right, and need not come to the same.
+	testHostile(t, hostileMutations/5, (*clients).noAnswers)
+}
+
+// A ReplicaSet of less than no pods, which no API server takes, makes the controller of ReplicaSets panic.
+func TestControllerPanics(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	h := startHostile(t, PartKubelet, PartInjector, PartWebhooks)
+	i := slices.IndexFunc(h.seeds, func(s seed) bool { return path.Base(s.key) == "web-7d" })
+	bad := h.seeds[i]
+	bad.object = kruntime.DeepCopyJSON(bad.object)
+	bad.object["spec"].(map[string]any)["replicas"] = int64(-1)
+	h.put(bad)
+	var said []problems.Problem
+	eventually.Holds(t, tickWithin, "the panic is a problem", func() bool {
+		said = slices.DeleteFunc(h.problems.List(), func(p problems.Problem) bool { return p.Source != "kubernetes" })
+		return len(said) > 0
+	}, nil)
+	if text := said[0].String(); !strings.Contains(text, "slice bounds out of range") || !strings.Contains(text, "replica_set.go:") {
+		t.Errorf("said: %s", text)
+	}
+	client := h.wait(t)
+	good := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "good"}, Spec: appsv1.ReplicaSetSpec{
+		Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "good"}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "good"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}},
+		},
+	}}
+	if _, err := client.AppsV1().ReplicaSets("shop").Create(t.Context(), good, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually.Holds(t, tickWithin, "another ReplicaSet has its pod", func() bool {
+		pods, err := client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{LabelSelector: "app=good"})
+		return err == nil && len(pods.Items) == 1
+	}, nil)
+	h.end(t)
+}
+
+// testHostile compares answers at the end with those at the start.
+func testHostile(t *testing.T, mutations int, answers func(*clients) map[string]string, without ...string) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
 	}
@@ -97,26 +154,25 @@ func TestHostileObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := startHostile(t)
+	h := startHostile(t, without...)
 	clients := h.openStreams()
 	h.tick(clients, 1)
-	before := clients.answers()
+	before := answers(clients)
 
 	m := &mutator{rand.New(rand.NewPCG(number, 0))}
 	var goroutines int
 	var heap uint64
-	for n := range hostileMutations / hostileRound {
+	for n := range mutations / hostileRound {
 		for range hostileRound {
 			h.mutate(m)
 		}
 		h.tick(clients, n+2)
-		if n == hostileMutations/hostileRound/4 {
+		if n == mutations/hostileRound/2 {
 			goroutines, heap = h.usage()
 		}
 	}
 	h.mend()
 	h.tick(clients, 1)
-	clients.close()
 	for name, want := range before {
 		var got string
 		eventually.Holds(t, tickWithin, "the answer about "+name+" is right again", func() bool {
@@ -125,13 +181,14 @@ func TestHostileObjects(t *testing.T) {
 		}, func() string { return "got\n" + got + "\nwant\n" + want })
 	}
 	atEnd, heapAtEnd := h.usage()
+	clients.close()
 	t.Logf("seed %d: %d goroutines, %d at the end; heap %d MiB, %d at the end; ends of streams %v",
 		number, goroutines, atEnd, heap>>20, heapAtEnd>>20, clients.ends)
 	if atEnd > goroutines+hostileGoroutines {
-		t.Errorf("%d goroutines, %d after a quarter", atEnd, goroutines)
+		t.Errorf("%d goroutines, %d after half", atEnd, goroutines)
 	}
 	if heapAtEnd > heap+hostileHeap {
-		t.Errorf("heap of %d MiB, %d after a quarter", heapAtEnd>>20, heap>>20)
+		t.Errorf("heap of %d MiB, %d after half", heapAtEnd>>20, heap>>20)
 	}
 	for name := range before {
 		if n := clients.messages[name]; n < hostileMessages {
@@ -147,10 +204,14 @@ func TestHostileObjects(t *testing.T) {
 }
 
 // startHostile starts a cluster and stores the objects as they should be; then no definition checks anything.
-func startHostile(t *testing.T) *hostile {
+func startHostile(t *testing.T, without ...string) *hostile {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	h := &hostile{t: t, running: startRunning(t, PartControllers, PartGC, PartKubelet, PartInjector, PartWebhooks)}
+	h := &hostile{t: t, running: newRunning(t, without...)}
+	really, handlers, exit := utilruntime.ReallyCrash, utilruntime.PanicHandlers, klog.OsExit
+	t.Cleanup(func() { utilruntime.ReallyCrash, utilruntime.PanicHandlers, klog.OsExit = really, handlers, exit })
+	h.TakeProcess(func() string { return "klog ends the process" })
+	h.start()
 	h.wait(t)
 	socket, err := h.dir.SocketPath("etcd.sock", etcd.MaxSocketPath)
 	if err != nil {
@@ -463,6 +524,8 @@ func (c *clients) answers() map[string]string {
 	}
 	return all
 }
+
+func (c *clients) noAnswers() map[string]string { return nil }
 
 func (c *clients) close() {
 	c.cancel()

@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
-	"runtime"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/klog/v2"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded"
 	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
@@ -155,7 +150,7 @@ func (u *up) run(ctx context.Context) error {
 		return err
 	}
 	u.cluster = cluster
-	nameLibraryDeaths(cluster, lastLine, u.stderr)
+	cluster.TakeProcess(lastLine)
 	for _, notice := range cluster.Notices() {
 		u.printf("%s\n", notice)
 	}
@@ -349,7 +344,7 @@ func printAddresses(out io.Writer, addresses map[string]string) {
 func (u *up) dryRun(ctx context.Context) error {
 	lastLine := captureLibraryLogs(u.log)
 	u.config.OnReady, u.config.OnSlow = nil, nil
-	plan, err := embedded.DryRun(ctx, u.config, func(scratch *embedded.Cluster) { nameLibraryDeaths(scratch, lastLine, u.stderr) })
+	plan, err := embedded.DryRun(ctx, u.config, func(scratch *embedded.Cluster) { scratch.TakeProcess(lastLine) })
 	if err != nil {
 		return err
 	}
@@ -364,20 +359,4 @@ func (u *up) dryRun(ctx context.Context) error {
 		return fmt.Errorf("dry run: %s would not be applied", diagnostics.Count(n, "object"))
 	}
 	return nil
-}
-
-// nameLibraryDeaths turns the ways in which Kubernetes' code ends a process
-// into named failures. These hooks are process-wide: only a command sets them.
-func nameLibraryDeaths(cluster *embedded.Cluster, lastLine func() string, stderr io.Writer) {
-	klog.OsExit = func(int) {
-		cluster.Fail("kubernetes", errors.New(strings.TrimSpace(lastLine())))
-		// Its caller counts on not getting on.
-		runtime.Goexit()
-	}
-	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, value any) {
-		if value == http.ErrAbortHandler {
-			return // how a handler ends whose client has gone
-		}
-		fmt.Fprintf(stderr, "linkerd-lite: kubernetes: panic: %v\n", value)
-	})
 }
