@@ -251,6 +251,8 @@ func (r *Registrar) clientConfig(hook Hook) *applyv1.WebhookClientConfigApplyCon
 	return applyv1.WebhookClientConfig().WithURL(r.Server.URL(hook.Path)).WithCABundle(r.Server.CABundle()...)
 }
 
+// validating and mutating have the same lines: the generated types that they fill share no interface.
+
 func (r *Registrar) validating(hook Hook) *applyv1.ValidatingWebhookConfigurationApplyConfiguration {
 	webhook := applyv1.ValidatingWebhook().
 		WithName(hook.Name).

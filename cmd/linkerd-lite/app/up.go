@@ -44,15 +44,9 @@ the cluster stops, and the exit code is COMMAND's.`,
   linkerd-lite up manifests/ --dry-run                       # only say what would be done
   linkerd-lite up manifests/ --ephemeral --random-ports -- go test ./...   # in CI`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dirs, command := args, []string(nil)
-			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-				dirs, command = args[:dash], args[dash:]
-				if len(command) == 0 {
-					return usage(errors.New("no COMMAND after --"))
-				}
-				if err := checkCommand(command[0]); err != nil {
-					return err
-				}
+			dirs, command, err := splitAtDash(cmd, args)
+			if err != nil {
+				return err
 			}
 			if output != "text" && output != "json" {
 				return usage(fmt.Errorf("--output=%s: must be text or json", output))
@@ -104,6 +98,18 @@ the cluster stops, and the exit code is COMMAND's.`,
 	logging.addFlags(groups.FlagSet("log"))
 	installFlags(cmd, groups)
 	return cmd
+}
+
+// splitAtDash gives the directories and COMMAND, which is nil without --.
+func splitAtDash(cmd *cobra.Command, args []string) (dirs, command []string, err error) {
+	dash := cmd.ArgsLenAtDash()
+	if dash < 0 {
+		return args, nil, nil
+	}
+	if dash == len(args) {
+		return nil, nil, usage(errors.New("no COMMAND after --"))
+	}
+	return args[:dash], args[dash:], checkCommand(args[dash])
 }
 
 // up is one run of the command.
