@@ -81,7 +81,7 @@ func (s *serve) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("name of this replica: %w", err)
 	}
-	captureLibraryLogs(s.log)
+	embedded.CaptureLibraryLogs(s.log)
 	replica, err := embedded.NewReplica(embedded.ServeConfig{
 		ControlPlane: s.config, Client: client, Write: s.write, Log: s.log,
 		Holder: fmt.Sprintf("linkerd-lite-%s-%d", host, os.Getpid()),

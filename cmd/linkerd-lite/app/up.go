@@ -150,7 +150,7 @@ func (u *up) run(ctx context.Context) error {
 	ctx, u.stop = context.WithCancel(ctx)
 	defer u.stop()
 
-	lastLine := captureLibraryLogs(u.log)
+	lastLine := embedded.CaptureLibraryLogs(u.log)
 	cluster, err := embedded.New(ctx, u.config)
 	if err != nil {
 		return err
@@ -348,7 +348,7 @@ func printAddresses(out io.Writer, addresses map[string]string) {
 // dryRun prints the plan of the directories. The error says that something
 // would fail.
 func (u *up) dryRun(ctx context.Context) error {
-	lastLine := captureLibraryLogs(u.log)
+	lastLine := embedded.CaptureLibraryLogs(u.log)
 	u.config.OnReady, u.config.OnSlow = nil, nil
 	plan, err := embedded.DryRun(ctx, u.config, func(scratch *embedded.Cluster) { scratch.TakeProcess(lastLine) })
 	if err != nil {
