@@ -71,7 +71,7 @@ func TestControllerWritesSlices(t *testing.T) {
 	done := make(chan error, 1)
 	registry := prometheus.NewRegistry()
 	graph := view.NewGraph(st)
-	controller, err := New(Config{State: st, Graph: graph, Client: client, Namespace: "linkerd", Identity: "lite", Log: slog.New(slog.DiscardHandler), Registerer: registry})
+	controller, err := New(Config{State: st, Graph: graph, Client: client, Leases: client.CoordinationV1(), Namespace: "linkerd", Identity: "lite", Log: slog.New(slog.DiscardHandler), Registerer: registry})
 	if err != nil {
 		t.Fatal(err)
 	}
