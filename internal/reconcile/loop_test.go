@@ -335,6 +335,7 @@ func TestLeft(t *testing.T) {
 		w.want("a", "1")
 		w.want("b", "2")
 		w.want("c", "3")
+		w.graph.Flush() // or a change planned once more is left too
 		left, writes := 0, 0
 		entered := make(chan struct{})
 		stop := w.run(func(c *reconcile.Config[plan]) {

@@ -91,6 +91,9 @@ func (t *term[P]) planned(key Key, plan P) {
 
 // next does what is to be done for one object; false means that there is nothing more to come.
 func (t *term[P]) next(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false // what still waits is counted
+	}
 	key, stopped := t.queue.Get()
 	if stopped {
 		return false
