@@ -10,7 +10,7 @@ import (
 // newZoneSet returns the views of the zone of each node, "" for nodes that are
 // not there or have none.
 func newZoneSet(g *view.Graph) *view.Set[string, string] {
-	return view.NewSet(g, func(r *view.Reader, node string, _ *string) string {
+	return view.NewSet(g, "destination/zones", func(r *view.Reader, node string, _ *string) string {
 		if n, ok := state.Get(r.Reader, state.Nodes, "", node); ok {
 			return n.Labels[corev1.LabelTopologyZone]
 		}

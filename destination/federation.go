@@ -54,7 +54,7 @@ func isFederated(service *corev1.Service) bool {
 }
 
 func newFederationSet(g *view.Graph, log *slog.Logger) *view.Set[federationKey, federation] {
-	return view.NewSet(g, func(r *view.Reader, key federationKey, _ *federation) federation {
+	return view.NewSet(g, "destination/federations", func(r *view.Reader, key federationKey, _ *federation) federation {
 		service, ok := state.Get(r.Reader, state.Services, key.namespace, key.service)
 		if !ok || !isFederated(service) {
 			return federation{}

@@ -55,7 +55,7 @@ type endpointProfiles struct {
 }
 
 func (p *endpointProfiles) newSet(g *view.Graph) *view.Set[endpointKey, endpointProfile] {
-	return view.NewSet(g, p.compute, endpointProfile.equal)
+	return view.NewSet(g, "destination/endpoint-profiles", p.compute, endpointProfile.equal)
 }
 
 // backing is what an address belongs to; zero if nothing is known of it.

@@ -41,7 +41,7 @@ type profileVersion struct {
 }
 
 func newProfileVersionSet(g *view.Graph) *view.Set[types.NamespacedName, profileVersion] {
-	return view.NewSet(g, func(r *view.Reader, name types.NamespacedName, previous *profileVersion) profileVersion {
+	return view.NewSet(g, "destination/profile-versions", func(r *view.Reader, name types.NamespacedName, previous *profileVersion) profileVersion {
 		sp, _ := state.Get(r.Reader, state.ServiceProfiles, name.Namespace, name.Name)
 		now := profileVersion{source: sourceOf(sp)}
 		if previous != nil {

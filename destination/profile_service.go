@@ -59,7 +59,7 @@ type serviceProfiles struct {
 }
 
 func (p *serviceProfiles) newSet(g *view.Graph) *view.Set[serviceProfileKey, serviceProfile] {
-	return view.NewSet(g, p.compute, serviceProfile.equal)
+	return view.NewSet(g, "destination/service-profiles", p.compute, serviceProfile.equal)
 }
 
 // fullName is the name of a Service, and of its ServiceProfiles.

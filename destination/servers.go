@@ -34,7 +34,7 @@ type opaqueServer struct {
 // newOpaqueServerSet returns the views by namespace. A view changes only if
 // the effect of a Server does, so that other edits of Servers touch no stream (D79, B32).
 func newOpaqueServerSet(g *view.Graph, log *slog.Logger) *view.Set[string, *opaqueServers] {
-	return view.NewSet(g, func(r *view.Reader, namespace string, previous **opaqueServers) *opaqueServers {
+	return view.NewSet(g, "destination/opaque-servers", func(r *view.Reader, namespace string, previous **opaqueServers) *opaqueServers {
 		found := &opaqueServers{}
 		opaque := func(s *policyv1beta3.Server) bool { return s.Spec.ProxyProtocol == policy.ProxyProtocolOpaque }
 		for server := range state.ListWhere(r.Reader, state.Servers, namespace, opaque) {

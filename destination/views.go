@@ -40,8 +40,8 @@ func newClusterViews(config clusterViewsConfig) *clusterViews {
 		v.suffixes[l] = clientSuffix(l, config.mesh.zoneWeights)
 	}
 	v.servers = newOpaqueServerSet(config.graph, config.log)
-	v.ports = view.NewSet(config.graph, v.translate, func(a, b *endpoints) bool { return a == b })
-	v.seen = view.NewSet(config.graph, v.filter, func(a, b *snapshot) bool { return a == b })
+	v.ports = view.NewSet(config.graph, "destination/endpoints", v.translate, func(a, b *endpoints) bool { return a == b })
+	v.seen = view.NewSet(config.graph, "destination/clients", v.filter, func(a, b *snapshot) bool { return a == b })
 	return v
 }
 

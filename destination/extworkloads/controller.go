@@ -65,7 +65,7 @@ func New(config Config) (*Controller, error) {
 	c := &Controller{config: config, metrics: metrics}
 	c.loop = reconcile.New(reconcile.Config[basedPlan]{
 		State: config.State,
-		Plans: view.NewSet(config.Graph, planOf, samePlan),
+		Plans: view.NewSet(config.Graph, "slices", planOf, samePlan),
 		Kinds: []*state.KindInfo{&state.Services.KindInfo},
 		Write: c.write,
 		Lease: lease.Config{

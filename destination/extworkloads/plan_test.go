@@ -324,7 +324,7 @@ func TestPlansFollowWorkloads(t *testing.T) {
 	} {
 		rulebook.Run(t, test.name, func(t *testing.T) {
 			graph := view.NewGraph(st)
-			plans := view.NewSet(graph, planOf, samePlan)
+			plans := view.NewSet(graph, "slices", planOf, samePlan)
 			keyOf := func(name string) reconcile.Key {
 				return reconcile.Key{Kind: &state.Services.KindInfo, Namespace: "ns", Name: name}
 			}

@@ -24,20 +24,23 @@ func (f *Fault) Error() string {
 // Catch runs f and returns the Fault if it panics, else nil. What f had in
 // hand then must not be used.
 func Catch(f func()) (fault *Fault) {
-	defer func() {
-		value := recover()
-		if value == nil {
-			return
-		}
-		var earlier *Fault
-		if err, ok := value.(error); ok && errors.As(err, &earlier) {
-			fault = earlier
-			return
-		}
-		fault = &Fault{Value: value, Trace: trace()}
-	}()
+	defer func() { fault = Recovered(recover()) }()
 	f()
 	return nil
+}
+
+// Recovered is the Fault of what recover has returned, nil if that is nil. The
+// deferred function that calls recover calls it too. Catch is simpler, and takes
+// more of the stack, which matters where many goroutines run their functions.
+func Recovered(value any) *Fault {
+	if value == nil {
+		return nil
+	}
+	var earlier *Fault
+	if err, ok := value.(error); ok && errors.As(err, &earlier) {
+		return earlier
+	}
+	return &Fault{Value: value, Trace: trace()}
 }
 
 // traceDepth is how many places a Fault names.
@@ -46,7 +49,7 @@ const traceDepth = 4
 // trace returns where the panic came from that is being recovered.
 func trace() []string {
 	pcs := make([]uintptr, 32)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)])
 	var places []string
 	for len(places) < traceDepth {
 		frame, more := frames.Next()

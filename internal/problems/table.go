@@ -53,6 +53,8 @@ type source struct {
 	said map[string][]*entry
 	// entries are by the problem without its time.
 	entries map[Problem]*entry
+	// retired are the times of problems that nobody looks at any more.
+	retired map[Problem]time.Time
 }
 
 // entry is a problem and how many subjects say it.
@@ -111,7 +113,7 @@ func (t *Table) Record(sourceName, subject string, found ...Problem) *News {
 		return nil
 	}
 	if s == nil {
-		s = &source{said: map[string][]*entry{}, entries: map[Problem]*entry{}}
+		s = &source{said: map[string][]*entry{}, entries: map[Problem]*entry{}, retired: map[Problem]time.Time{}}
 		t.sources[sourceName] = s
 	}
 	gone := s.release(subject)
@@ -124,6 +126,27 @@ func (t *Table) news(came []Problem, gone map[Problem]*entry) *News {
 		return nil
 	}
 	return &News{log: t.log, came: came, gone: slices.SortedFunc(maps.Keys(gone), compare)}
+}
+
+// Retire takes back what source said of a subject that it judges no longer,
+// without a word: the object is not mended, but nobody knows. Should the same
+// be said again, it is not news, and is as old as it was.
+func (t *Table) Retire(sourceName, subject string) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sources[sourceName]
+	if s == nil {
+		return
+	}
+	for key, e := range s.release(subject) {
+		if len(s.retired) == maxPerSource {
+			clear(s.retired)
+		}
+		s.retired[key] = e.problem.Since
+	}
 }
 
 // Keep makes source forget the subjects for which stays is false: for a source
@@ -165,6 +188,7 @@ func (t *Table) Leave(cluster string) {
 				s.release(subject)
 			}
 		}
+		maps.DeleteFunc(s.retired, func(p Problem, _ time.Time) bool { return p.Object.Cluster == cluster })
 	}
 }
 
@@ -205,8 +229,12 @@ func (t *Table) add(s *source, sourceName, subject string, found []Problem, gone
 				delete(gone, key)
 			} else {
 				e = &entry{problem: key}
-				e.problem.Since = t.now()
-				came = append(came, e.problem)
+				since, known := s.retired[key]
+				delete(s.retired, key)
+				if e.problem.Since = since; !known {
+					e.problem.Since = t.now()
+					came = append(came, e.problem)
+				}
 			}
 			s.entries[key] = e
 		}

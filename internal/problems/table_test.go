@@ -143,9 +143,32 @@ func TestLeave(t *testing.T) {
 	d.Say("decode", "east/web", Problem{Object: far, Message: "no"})
 	d.Say("decode", "/web", Problem{Object: web, Message: "no"})
 	d.lines()
+	d.Say("destination", "east/view", Problem{Object: far, Message: "nor this"})
+	d.lines()
+	d.Retire("destination", "east/view")
 	d.Leave("east")
 	want(t, "left", d.texts(), []string{"Server default/web: no"})
 	want(t, "log", d.lines(), nil)
+	d.Say("destination", "east/view", Problem{Object: far, Message: "nor this"})
+	want(t, "lines of a cluster that is linked again", len(d.lines()), 1)
+}
+
+// What nobody looks at for a while is not known meanwhile, and no news when it
+// is seen again.
+func TestRetire(t *testing.T) {
+	d := newDesk(t)
+	start := d.now
+	d.Say("destination", "view", Problem{Object: web, Message: "bad"})
+	want(t, "lines", len(d.lines()), 1)
+	d.Retire("destination", "view")
+	want(t, "known", d.texts(), nil)
+	d.now = start.Add(time.Hour)
+	d.Say("destination", "another view", Problem{Object: web, Message: "bad"})
+	want(t, "lines of what is seen again", d.lines(), nil)
+	want(t, "since", d.List()[0].Since, start)
+	d.Say("destination", "another view")
+	d.Say("destination", "another view", Problem{Object: web, Message: "bad"})
+	want(t, "lines of what was mended and broken", len(d.lines()), 2)
 }
 
 // A flood is counted, does not crowd out others, and leaves room when it goes.

@@ -51,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	}
 	st.MarkSynced()
 	w := &world{t: t, state: st, graph: view.NewGraph(st)}
-	w.plans = view.NewSet(w.graph, func(r *view.Reader, key reconcile.Key, _ *plan) plan {
+	w.plans = view.NewSet(w.graph, "plans", func(r *view.Reader, key reconcile.Key, _ *plan) plan {
 		service, ok := state.Get(r.Reader, state.Services, key.Namespace, key.Name)
 		if !ok || service.Labels["is"] == service.Labels["want"] {
 			return plan{}

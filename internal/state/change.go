@@ -80,6 +80,8 @@ type Subscription struct {
 	mu      sync.Mutex
 	order   []changeKey
 	pending map[changeKey]Change
+	// reached is the version that all changes so far have led to; nil before the first.
+	reached *version
 }
 
 type changeKey struct {
@@ -91,8 +93,9 @@ func newSubscription() *Subscription {
 	return &Subscription{wake: make(chan struct{}, 1), pending: map[changeKey]Change{}}
 }
 
-func (s *Subscription) add(changes []Change) {
+func (s *Subscription) add(to *version, changes []Change) {
 	s.mu.Lock()
+	s.reached = to
 	for _, c := range changes {
 		k := changeKey{c.Kind.id, c.Key}
 		if earlier, ok := s.pending[k]; ok {
@@ -119,23 +122,34 @@ func (s *Subscription) add(changes []Change) {
 // returned versions.
 func (s *Subscription) Next(ctx context.Context) ([]Change, error) {
 	for {
-		if changes := s.Take(); len(changes) > 0 {
+		if changes, _ := s.Take(); len(changes) > 0 {
 			return changes, nil
 		}
-		select {
-		case <-s.wake:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := s.Wait(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// Take returns the changes that have collected, without waiting.
-func (s *Subscription) Take() []Change {
+// Wait waits until there may be something to take. It returns the context's
+// error once that is done.
+func (s *Subscription) Wait(ctx context.Context) error {
+	select {
+	case <-s.wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Take returns the changes that have collected, without waiting, and the
+// snapshot to which they lead: it holds them and no later ones. Without any,
+// there is no snapshot either.
+func (s *Subscription) Take() ([]Change, Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.order) == 0 {
-		return nil
+		return nil, Snapshot{}
 	}
 	changes := make([]Change, 0, len(s.order))
 	for _, k := range s.order {
@@ -143,5 +157,5 @@ func (s *Subscription) Take() []Change {
 	}
 	s.order = nil
 	s.pending = map[changeKey]Change{}
-	return changes
+	return changes, Snapshot{s.reached}
 }

@@ -67,12 +67,11 @@ func (s *State) derive(kind, source *KindInfo, form func(source, previous metav1
 	d := &derived{source: source, table: added, form: form}
 	from.derived = append(from.derived, d)
 
-	o := s.store.update(func(txn *transaction) {
+	s.store.update(func(txn *transaction) {
 		for _, obj := range from.contents().objects.All {
 			d.follow(txn, keyOf(obj), obj)
 		}
-	})
-	s.publish(outcome{news: o.news})
+	}).log()
 }
 
 // follow brings the row at key up to date with its source; a nil source

@@ -51,8 +51,8 @@ func TestDerivedKindFollowsItsSource(t *testing.T) {
 		{"late", "", "", 2},
 	} {
 		put(step.name, step.colour)
-		if got := len(sub.Take()); got != step.changes {
-			t.Errorf("%s %s: %d changes, want %d", step.name, step.colour, got, step.changes)
+		if changes, _ := sub.Take(); len(changes) != step.changes {
+			t.Errorf("%s %s: %d changes, want %d", step.name, step.colour, len(changes), step.changes)
 		}
 		r := s.Snapshot().TrackingReader()
 		names := ""
@@ -68,7 +68,7 @@ func TestDerivedKindFollowsItsSource(t *testing.T) {
 		}
 	}
 	Remove(s, Services, "ns", "early")
-	changes := sub.Take()
+	changes, _ := sub.Take()
 	if len(changes) != 2 {
 		t.Errorf("removal of the source: %d changes, want 2", len(changes))
 	}

@@ -126,7 +126,7 @@ func TestRevisions(t *testing.T) {
 	Put(s, Services, colouredService("a", "1", "red"))
 	between := s.Snapshot()
 	Put(s, Services, colouredService("b", "2", "red"))
-	changes := sub.Take()
+	changes, _ := sub.Take()
 	if len(changes) != 2 || before.Revision() >= changes[0].Revision || changes[0].Revision != between.Revision() || changes[1].Revision != between.Revision()+1 {
 		t.Errorf("snapshots %d and %d, changes %+v", before.Revision(), between.Revision(), changes)
 	}

@@ -179,7 +179,7 @@ func (k *sink) replaceAll(list []any) bool {
 	desk.table.Keep(sourceDecode, func(subject string) bool {
 		return rejected[subject] || !strings.HasPrefix(subject, desk.subject(k.info, ""))
 	})
-	k.state.publish(k.state.tables[k.info.id].replace(objs, keep))
+	k.state.tables[k.info.id].replace(objs, keep).log()
 	k.state.markSynced(k.info.id)
 	first := list == nil && !k.absent
 	k.absent = list == nil

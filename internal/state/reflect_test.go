@@ -29,7 +29,8 @@ type mirror struct {
 
 // follow takes changes, each of which must begin where the last one ended.
 func (m *mirror) follow() error {
-	for _, change := range m.sub.Take() {
+	changes, _ := m.sub.Take()
+	for _, change := range changes {
 		key := change.Kind.Name + " " + change.Key
 		if m.known[key] != change.Old {
 			return fmt.Errorf("%s was %v, and is told to have been %v", key, m.known[key], change.Old)

@@ -141,7 +141,8 @@ func TestListAgain(t *testing.T) {
 		if err := k.Replace(objects, "1"); err != nil {
 			t.Fatal(err)
 		}
-		return sub.Take()
+		changes, _ := sub.Take()
+		return changes
 	}
 	if changes := list(server("a", "1", int64(80)), server("b", "2", int64(81))); len(changes) != 2 {
 		t.Errorf("the first list: %+v", changes)
@@ -178,8 +179,8 @@ func TestSubscriptionMergesChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	changes := sub.Take()
-	if others := other.Take(); len(others) != len(changes) {
+	changes, _ := sub.Take()
+	if others, _ := other.Take(); len(others) != len(changes) {
 		t.Errorf("another subscriber is told %+v", others)
 	}
 	if len(changes) != 1 || changes[0].Old != nil {
@@ -194,7 +195,7 @@ func TestSubscriptionMergesChanges(t *testing.T) {
 	if err := k.Delete(server("b", "4", int64(1))); err != nil {
 		t.Fatal(err)
 	}
-	changes = sub.Take()
+	changes, _ = sub.Take()
 	if len(changes) != 1 || changes[0].Old != nil || changes[0].New != nil || len(changes[0].Between) != 1 {
 		t.Errorf("an object that came and went: %+v, want its one version in between", changes)
 	}
@@ -202,7 +203,7 @@ func TestSubscriptionMergesChanges(t *testing.T) {
 	if err := k.Add(server("c", "5", int64(1))); err != nil {
 		t.Fatal(err)
 	}
-	if changes := sub.Take(); len(changes) != 0 {
+	if changes, _ := sub.Take(); len(changes) != 0 {
 		t.Errorf("after Unsubscribe: %+v", changes)
 	}
 }

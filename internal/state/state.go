@@ -34,11 +34,11 @@ type Config struct {
 //
 // How it works:
 //  1. Each reflector writes one table, one transaction per event; a list is one transaction.
-//  2. After the commit the change is handed to every subscription.
+//  2. With the commit the change is handed to every subscription.
 //  3. Readers take snapshots of all tables, atomically and without a lock.
 //
-// Within one kind, changes reach a subscription in the order of the commits;
-// a snapshot taken after a change was received holds that change or a later one.
+// Changes reach a subscription in the order of the commits, together with the
+// snapshot to which they lead.
 type State struct {
 	config     Config
 	store      *store
@@ -69,12 +69,12 @@ func New(config Config) (*State, error) {
 	}
 	s := &State{
 		config:        config,
-		store:         newStore(kindCount),
 		tables:        make([]*table, kindCount),
 		synced:        make([]syncFlag, kindCount),
 		subscriptions: map[*Subscription]struct{}{},
 		watches:       newWatchMetrics(),
 	}
+	s.store = newStore(kindCount, s.deliver)
 	if s.config.Problems == nil {
 		var err error
 		if s.config.Problems, err = problems.New(problems.Config{Log: config.Log}); err != nil {
@@ -128,17 +128,12 @@ func (s *State) Unsubscribe(sub *Subscription) {
 	s.mu.Unlock()
 }
 
-func (s *State) publish(o outcome) {
-	for _, news := range o.news {
-		news.Log()
-	}
-	if len(o.changes) == 0 {
-		return
-	}
+// deliver hands the changes that led to a version to all who subscribe.
+func (s *State) deliver(to *version, changes []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for sub := range s.subscriptions {
-		sub.add(o.changes)
+		sub.add(to, changes)
 	}
 }
 
@@ -153,7 +148,7 @@ func Remove[T Object](s *State, k *Kind[T], namespace, name string) {
 }
 
 func (s *State) put(id int, key string, obj metav1.Object) {
-	s.publish(s.tables[id].put(key, obj))
+	s.tables[id].put(key, obj).log()
 }
 
 func (s *State) markSynced(id int) {

@@ -20,7 +20,9 @@ import (
 type store struct {
 	// writing is held by the transaction that is under way.
 	writing sync.Mutex
-	version atomic.Pointer[version]
+	// committed is told of each version and of what led to it, in order.
+	committed func(*version, []Change)
+	version   atomic.Pointer[version]
 }
 
 // version is what all tables hold after a transaction. Immutable.
@@ -49,8 +51,8 @@ func indexKey(value, key string) []byte {
 }
 
 // newStore returns a store without any table. What follows must not be called while it is in use.
-func newStore(numbers int) *store {
-	s := &store{}
+func newStore(numbers int, committed func(*version, []Change)) *store {
+	s := &store{committed: committed}
 	s.version.Store(&version{})
 	s.grow(numbers)
 	return s
@@ -88,6 +90,7 @@ func (s *store) update(write func(*transaction)) outcome {
 			next.tables[id] = table.commit()
 		}
 		s.version.Store(next)
+		s.committed(next, t.changes)
 	}
 	return t.outcome
 }
@@ -106,6 +109,14 @@ type transaction struct {
 type outcome struct {
 	changes []Change
 	news    []*problems.News
+}
+
+// log writes what was found. The lock of the store is free by now, so that a
+// terminal that stands still holds up no writer.
+func (o outcome) log() {
+	for _, news := range o.news {
+		news.Log()
+	}
 }
 
 func (o *outcome) hear(news *problems.News) {

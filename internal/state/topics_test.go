@@ -2,8 +2,11 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -164,7 +167,7 @@ func TestTopicsTellWhatWasRead(t *testing.T) {
 				}
 				o := &corev1.Service{ObjectMeta: metadata()}
 				list[keyOf(o)] = o
-				s.publish(s.tables[Services.id].replace(list, nil))
+				s.tables[Services.id].replace(list, nil)
 				for _, namespace := range namespaces {
 					for _, name := range names {
 						written(&Services.KindInfo, objectKey(namespace, name))
@@ -201,7 +204,7 @@ func TestTopicsTellWhatWasRead(t *testing.T) {
 				}).Draw(rt, "question"))
 			},
 			"take": func(rt *rapid.T) {
-				changes := m.sub.Take()
+				changes, _ := m.sub.Take()
 				for _, q := range asked {
 					told := q.told(changes)
 					if now := q.ask(s.Snapshot().Reader()); now != q.answer && !told {
@@ -234,4 +237,59 @@ func TestTopicsTellWhatWasRead(t *testing.T) {
 			},
 		})
 	})
+}
+
+// What a subscription gives away is the way from one snapshot to the next one,
+// no less and no more, whoever writes meanwhile.
+func TestTakeLeadsToItsSnapshot(t *testing.T) {
+	s, err := New(Config{Cluster: LocalCluster, Kinds: []*KindInfo{&Services.KindInfo, &Pods.KindInfo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := s.Subscribe()
+	const writes = 500
+	var writers sync.WaitGroup
+	for _, put := range []func(metav1.ObjectMeta){
+		func(m metav1.ObjectMeta) { Put(s, Services, &corev1.Service{ObjectMeta: m}) },
+		func(m metav1.ObjectMeta) { Put(s, Pods, &corev1.Pod{ObjectMeta: m}) },
+	} {
+		writers.Go(func() {
+			for i := range writes {
+				put(metav1.ObjectMeta{Namespace: "ns", Name: strconv.Itoa(i % 7), ResourceVersion: strconv.Itoa(i + 1)})
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { writers.Wait(); close(done) }()
+	known := map[string]string{}
+	take := func() {
+		changes, snapshot := sub.Take()
+		if len(changes) == 0 {
+			return
+		}
+		for _, change := range changes {
+			known[change.Kind.Name+" "+change.Key] = change.New.(metav1.Object).GetResourceVersion()
+		}
+		there := map[string]string{}
+		for service := range All(snapshot.Reader(), Services) {
+			there[Services.Name+" "+keyOf(service)] = service.ResourceVersion
+		}
+		for pod := range All(snapshot.Reader(), Pods) {
+			there[Pods.Name+" "+keyOf(pod)] = pod.ResourceVersion
+		}
+		if !maps.Equal(known, there) {
+			t.Fatalf("the changes up to revision %d lead to %v, and the snapshot has %v", snapshot.Revision(), known, there)
+		}
+	}
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		take()
+	}
+	if len(known) != 14 {
+		t.Errorf("heard of %v", known)
+	}
 }

@@ -42,7 +42,7 @@ func TestViewFollowsWhatItReads(t *testing.T) {
 	st := newState(t)
 	g := view.NewGraph(st)
 	computed := 0
-	set := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+	set := view.NewSet(g, "family-1", func(r *view.Reader, ns string, _ *string) string {
 		computed++
 		return names(r, ns)
 	}, func(a, b string) bool { return a == b })
@@ -93,8 +93,8 @@ func TestSharedUse(t *testing.T) {
 	st := newState(t)
 	g := view.NewGraph(st)
 	equal := func(a, b string) bool { return a == b }
-	base := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, equal)
-	upper := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+	base := view.NewSet(g, "family-2", func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, equal)
+	upper := view.NewSet(g, "family-3", func(r *view.Reader, ns string, _ *string) string {
 		return strings.ToUpper(view.Use(r, base, ns))
 	}, equal)
 	one, two := upper.Acquire("a"), upper.Acquire("a")
@@ -119,7 +119,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		st := newState(t)
 		g := view.NewGraph(st)
-		set := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, func(a, b string) bool { return a == b })
+		set := view.NewSet(g, "family-4", func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, func(a, b string) bool { return a == b })
 		held := map[string]*view.View[string, string]{"a": set.Acquire("a")}
 		final := map[string]map[string]string{"a": {}, "b": {}}
 		version := 0
@@ -163,7 +163,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 func TestAcquireBetweenTwoChanges(t *testing.T) {
 	st := newState(t)
 	g := view.NewGraph(st)
-	set := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, func(a, b string) bool { return a == b })
+	set := view.NewSet(g, "family-5", func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, func(a, b string) bool { return a == b })
 	state.Put(st, state.Services, service("a", "x", "1", nil))
 	state.Put(st, state.Services, service("a", "x", "2", map[string]string{"pick": "1"}))
 	v := set.Acquire("a")
@@ -195,8 +195,8 @@ func TestUsingViewsComeLast(t *testing.T) {
 	g := view.NewGraph(st)
 	same := func(a, b string) bool { return a == b }
 	computed := 0
-	first := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, same)
-	last := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+	first := view.NewSet(g, "family-6", func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, same)
+	last := view.NewSet(g, "family-7", func(r *view.Reader, ns string, _ *string) string {
 		computed++
 		return names(r, ns) + "/" + view.Use(r, first, ns)
 	}, same)
@@ -222,9 +222,9 @@ func TestUseOfTheSameMoment(t *testing.T) {
 	st := newState(t)
 	g := view.NewGraph(st)
 	same := func(a, b string) bool { return a == b }
-	first := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, same)
+	first := view.NewSet(g, "family-8", func(r *view.Reader, ns string, _ *string) string { return names(r, ns) }, same)
 	written := false
-	last := view.NewSet(g, func(r *view.Reader, ns string, _ *string) string {
+	last := view.NewSet(g, "family-9", func(r *view.Reader, ns string, _ *string) string {
 		if !written {
 			written = true
 			state.Put(st, state.Services, service("a", "x", "1", map[string]string{"pick": "1"}))
@@ -247,7 +247,7 @@ func TestUseOfTheSameMoment(t *testing.T) {
 func TestFollow(t *testing.T) {
 	st := newState(t)
 	g := view.NewGraph(st)
-	services := view.NewSet(g, func(r *view.Reader, key string, _ *string) string {
+	services := view.NewSet(g, "family-101", func(r *view.Reader, key string, _ *string) string {
 		if found, ok := state.Get(r.Reader, state.Services, "ns", key); ok {
 			return found.Labels["read"]
 		}

@@ -96,7 +96,7 @@ func (ix *index) answer(r *state.Reader, key answerKey, previous *answer) answer
 }
 
 func newAnswers(g *view.Graph, ix *index) *view.Set[answerKey, answer] {
-	return view.NewSet(g, func(r *view.Reader, key answerKey, previous *answer) answer {
+	return view.NewSet(g, "inbound/answers", func(r *view.Reader, key answerKey, previous *answer) answer {
 		return ix.answer(r.Reader, key, previous)
 	}, answer.equal)
 }

@@ -58,7 +58,7 @@ func (ix *index) place(r *state.Reader, key workloadKey) placement {
 }
 
 func newPlacements(g *view.Graph, ix *index) *view.Set[workloadKey, placement] {
-	return view.NewSet(g, func(r *view.Reader, key workloadKey, _ *placement) placement {
+	return view.NewSet(g, "inbound/placements", func(r *view.Reader, key workloadKey, _ *placement) placement {
 		return ix.place(r.Reader, key)
 	}, placement.equal)
 }

@@ -77,11 +77,11 @@ func newViews(graph *view.Graph, ix *index, config Config) *views {
 	v := &views{
 		index: ix, clusterDomain: config.ClusterDomain, egressNamespace: config.GlobalEgressNetworkNamespace, allowL5dHeaders: config.AllowL5dRequestHeaders,
 	}
-	v.consumers = view.NewSet(graph, v.findConsumers, func(a, b map[consumerKey][]*gateway.Route) bool { return len(a)+len(b) == 0 })
-	v.shared = view.NewSet(graph, v.answerAll, policyAnswer.equal)
-	v.scoped = view.NewSet(graph, v.answerNamespace, policyAnswer.equal)
-	v.networks = view.NewSet(graph, v.findNetworks, func(a, b []*parent) bool { return len(a)+len(b) == 0 })
-	v.resolutions = view.NewSet(graph, v.resolve, same[resolution])
+	v.consumers = view.NewSet(graph, "outbound/consumers", v.findConsumers, func(a, b map[consumerKey][]*gateway.Route) bool { return len(a)+len(b) == 0 })
+	v.shared = view.NewSet(graph, "outbound/answers", v.answerAll, policyAnswer.equal)
+	v.scoped = view.NewSet(graph, "outbound/scoped-answers", v.answerNamespace, policyAnswer.equal)
+	v.networks = view.NewSet(graph, "outbound/networks", v.findNetworks, func(a, b []*parent) bool { return len(a)+len(b) == 0 })
+	v.resolutions = view.NewSet(graph, "outbound/resolutions", v.resolve, same[resolution])
 	return v
 }
 

@@ -90,7 +90,7 @@ func New(config Config) (*Writer, error) {
 	if w.metrics, err = newMetrics(config.Registerer); err != nil {
 		return nil, err
 	}
-	w.plans = view.NewSet(config.Graph, w.plan, samePlan)
+	w.plans = view.NewSet(config.Graph, "statuses", w.plan, samePlan)
 	w.loop = reconcile.New(reconcile.Config[plan]{
 		State: config.State,
 		Plans: w.plans,

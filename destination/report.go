@@ -1,0 +1,35 @@
+package destination
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
+	"github.com/linkerd-lite/linkerd-lite/internal/state"
+)
+
+// report takes what is found wrong with an object on the way to an answer; see
+// view.Reader.Report.
+type report func(...problems.Problem)
+
+// annotation says that part of an annotation's value is ignored, if err is not nil.
+func (r report) annotation(object problems.Object, name string, err error) {
+	if err != nil {
+		r(problems.Problem{
+			Object: object, Field: "metadata.annotations[" + name + "]",
+			Message: err.Error(), Instead: "the rest of the annotation counts",
+		})
+	}
+}
+
+func podObject(pod *corev1.Pod) problems.Object {
+	return problems.ObjectOf(state.Pods.GVK, pod.Namespace, pod.Name)
+}
+
+func workloadObject(w *workloadv1beta1.ExternalWorkload) problems.Object {
+	return problems.ObjectOf(state.ExternalWorkloads.GVK, w.Namespace, w.Name)
+}
+
+func serviceObject(namespace, name string) problems.Object {
+	return problems.ObjectOf(state.Services.GVK, namespace, name)
+}
