@@ -17,7 +17,7 @@ type benchCluster struct {
 	server *Server
 	graph  *view.Graph
 	ports  *view.View[portKey, *endpoints]
-	seen   *view.View[clientKey, *snapshot]
+	seen   *view.View[clientKey, *published]
 }
 
 func newBenchCluster(b *testing.B, count int) *benchCluster {
@@ -88,7 +88,7 @@ func BenchmarkDiff(b *testing.B) {
 		now := c.seen.Current().Value
 		before := &snapshot{zone: now.zone, list: slices.Delete(slices.Clone(now.list), count/2, count/2+1)}
 		for b.Loop() {
-			diff(before, now)
+			diff(before, now.snapshot)
 		}
 	})
 }

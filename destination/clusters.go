@@ -49,7 +49,6 @@ func (s *Server) viewsOf(link *Link) *clusterViews {
 			remote:         true,
 			endpointSlices: s.config.EnableEndpointSlices,
 			ipv6:           s.config.EnableIPv6,
-			log:            s.log.With("cluster", link.Cluster),
 		})
 	})
 	return link.views

@@ -4,6 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
@@ -31,8 +32,8 @@ type cursor struct {
 	zone *view.View[string, string]
 	// zoneNow is the version of zone that the key of view was made from.
 	zoneNow *view.Version[string]
-	view    *view.View[clientKey, *snapshot]
-	now     *view.Version[*snapshot]
+	view    *view.View[clientKey, *published]
+	now     *view.Version[*published]
 	// sent is what the client has been sent, nil at first.
 	sent *snapshot
 }
@@ -56,11 +57,11 @@ func (s *Server) newCursor(views *clusterViews, port portKey, hostname, node str
 // there, nil if there is none to go.
 func (c *cursor) advance() *update {
 	for {
-		c.now = c.view.Current()
-		if c.zone != nil {
-			c.zoneNow = c.zone.Current()
+		c.read()
+		if c.now.Fault != nil {
+			return nil
 		}
-		key := c.rightKey(c.now.Value)
+		key := c.rightKey(c.now.Value.snapshot)
 		if key == c.view.Key {
 			break
 		}
@@ -69,13 +70,30 @@ func (c *cursor) advance() *update {
 		c.view = next
 	}
 	next := c.now.Value
-	if next == c.sent {
+	if next.snapshot == c.sent {
 		return nil
 	}
 	u := next.from(c.sent)
-	c.sent = next
-	c.group.observe(next)
+	c.sent = next.snapshot
+	c.group.observe(next.snapshot)
 	return u
+}
+
+// read takes the newest versions.
+func (c *cursor) read() {
+	c.now = c.view.Current()
+	if c.zone != nil {
+		c.zoneNow = c.zone.Current()
+	}
+}
+
+// wakeOn makes the stream come back when advance has something to do: there is
+// a newer version, or the client's node may be in another zone.
+func (c *cursor) wakeOn(step *stream.Step) {
+	step.WakeOn(c.now.Superseded())
+	if c.zoneNow != nil {
+		step.WakeOn(c.zoneNow.Superseded())
+	}
 }
 
 // rightKey is the key that the client should have, given what it sees.
@@ -91,17 +109,6 @@ func (c *cursor) rightKey(seen *snapshot) clientKey {
 		}
 	}
 	return key
-}
-
-// superseded is closed when advance has something to do.
-func (c *cursor) superseded() <-chan struct{} { return c.now.Superseded() }
-
-// rezoned is closed when the client's node may be in another zone.
-func (c *cursor) rezoned() <-chan struct{} {
-	if c.zoneNow == nil {
-		return nil
-	}
-	return c.zoneNow.Superseded()
 }
 
 func (c *cursor) close() {

@@ -1,22 +1,25 @@
 package destination
 
 import (
-	"reflect"
 	"slices"
 
-	"google.golang.org/grpc"
+	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
 // federated is one stream of a federated Service: the endpoints of all its
 // members on one stream. Each member has a cursor of its own and is told of as
 // if it were alone, except where two members offer the same address.
 type federated struct {
-	server *Server
-	stream grpc.ServerStream
-	target target
-	node   string
+	server     *Server
+	target     target
+	node       string
+	federation *view.View[federationKey, federation]
 	// members are in order of precedence.
 	members []*member
+	// out is what the client is to be sent.
+	out []*grpcserver.Encoded
 }
 
 // member is a member of a federated Service.
@@ -30,111 +33,109 @@ type member struct {
 	cursor *cursor
 }
 
-// federate follows a federated Service until it is one no longer, which ends
-// the stream with status OK (D87).
-func (s *Server) federate(stream grpc.ServerStream, key federationKey, target target, node string) error {
-	f := &federated{server: s, stream: stream, target: target, node: node}
-	federation := s.members.Acquire(key)
-	defer federation.Release()
-	defer f.close()
-	for {
-		now := federation.Current()
-		if !now.Value.exists || !f.arrange(now.Value.members) || !f.advance() {
-			return nil
-		}
-		if !f.wait(now.Superseded()) {
-			return nil
+func (s *Server) newFederated(target target, node string) *federated {
+	return &federated{
+		server: s, target: target, node: node,
+		federation: s.members.Acquire(federationKey{target.namespace, target.service}),
+	}
+}
+
+// Next implements stream.Source. The stream ends when the Service is a
+// federated one no longer (D87).
+func (f *federated) Next() (step stream.Step) {
+	now := f.federation.Current()
+	step.WakeOn(now.Superseded())
+	if step.Fault = now.Fault; now.Fault != nil {
+		return step
+	}
+	if !now.Value.exists {
+		return stream.Step{Gone: true}
+	}
+	f.arrange(now.Value.members)
+	for _, m := range f.members {
+		f.advanceMember(m)
+	}
+	step.Messages, f.out = f.out, nil
+	for _, m := range f.members {
+		step.WakeOn(m.relinked)
+		if m.cursor != nil {
+			m.cursor.wakeOn(&step)
 		}
 	}
+	return step
 }
 
 // arrange brings the members in line with names: remote ones come before
 // others go, so that there is no gap; then the local one changes (D84, D85).
-// It returns false when the stream is broken.
-func (f *federated) arrange(names []memberName) bool {
-	unlisted := func(m *member) bool { return !slices.Contains(names, m.name) }
+func (f *federated) arrange(names []memberName) {
 	for _, local := range []bool{false, true} {
-		if local && !f.drop(func(m *member) bool { return m.name.local && unlisted(m) }) {
-			return false
+		if local {
+			f.drop(names, local)
 		}
 		for _, name := range names {
-			if name.local == local && !f.add(name) {
-				return false
+			if name.local == local {
+				f.add(name)
 			}
 		}
-		if !local && !f.drop(func(m *member) bool { return !m.name.local && unlisted(m) }) {
-			return false
+		if !local {
+			f.drop(names, local)
 		}
 	}
-	return true
 }
 
 // add subscribes to a member that is new.
-func (f *federated) add(name memberName) bool {
+func (f *federated) add(name memberName) {
 	i, known := slices.BinarySearchFunc(f.members, name, func(m *member, name memberName) int { return m.name.compare(name) })
 	if known {
-		return true
+		return
 	}
 	m := &member{name: name}
 	f.members = slices.Insert(f.members, i, m)
-	return f.advanceMember(m)
+	f.advanceMember(m)
 }
 
-// drop unsubscribes from members and takes back what only they offer.
-func (f *federated) drop(which func(*member) bool) bool {
+// drop unsubscribes from members, local or remote, that names does not list,
+// and takes back what only they offer.
+func (f *federated) drop(names []memberName, local bool) {
 	for i := 0; i < len(f.members); i++ {
 		m := f.members[i]
-		if !which(m) {
+		if m.name.local != local || slices.Contains(names, m.name) {
 			continue
 		}
 		f.members = slices.Delete(f.members, i, i+1)
 		i--
-		if !f.withdraw(m) {
-			return false
-		}
+		f.withdraw(m)
 	}
-	return true
 }
 
 // withdraw takes back what the member has sent and closes its cursor.
-func (f *federated) withdraw(m *member) bool {
+func (f *federated) withdraw(m *member) {
 	if m.cursor == nil {
-		return true
+		return
 	}
 	sent := m.cursor.sent
 	m.cursor.close()
 	m.cursor, m.link = nil, nil
 	if sent == nil || len(sent.list) == 0 {
-		return true
+		return
 	}
 	u := &update{removed: sent.list}
 	u.messages = sent.encode(nil, u.removed)
-	return f.deliver(m, sent, u)
-}
-
-func (f *federated) advance() bool {
-	for _, m := range f.members {
-		if !f.advanceMember(m) {
-			return false
-		}
-	}
-	return true
+	f.deliver(m, sent, u)
 }
 
 // advanceMember sends what is new of a member. Its cluster may have been
 // linked or unlinked since.
-func (f *federated) advanceMember(m *member) bool {
+func (f *federated) advanceMember(m *member) {
 	views := f.server.local
 	if !m.name.local {
 		var link *Link
 		if link, m.relinked = f.server.links.Lookup(m.name.cluster); link != m.link {
-			if !f.withdraw(m) {
-				return false
-			}
+			f.withdraw(m)
 			m.link = link
 		}
 		if link == nil {
-			return true
+			return
 		}
 		views = f.server.viewsOf(link)
 	}
@@ -144,17 +145,17 @@ func (f *federated) advanceMember(m *member) bool {
 		m.cursor = &c
 	}
 	if u := m.cursor.advance(); u != nil {
-		return f.deliver(m, m.cursor.sent, u)
+		f.deliver(m, m.cursor.sent, u)
 	}
-	return true
 }
 
 // deliver sends an update of the member, which has led to snapshot s. The
 // shared messages do, unless another member offers one of the addresses: then
 // the client is to hold the endpoint of the member that takes precedence.
-func (f *federated) deliver(m *member, s *snapshot, u *update) bool {
+func (f *federated) deliver(m *member, s *snapshot, u *update) {
 	if !f.contested(m, u) {
-		return send(f.stream, u)
+		f.out = append(f.out, u.messages...)
+		return
 	}
 	merged := &update{}
 	for _, e := range u.added {
@@ -162,18 +163,17 @@ func (f *federated) deliver(m *member, s *snapshot, u *update) bool {
 			merged.added = append(merged.added, e)
 		}
 	}
-	merged.messages = s.encode(merged.added, nil)
+	f.out = append(f.out, s.encode(merged.added, nil)...)
 	for _, e := range u.removed {
 		other, theirs := f.holder(m, e)
 		switch {
 		case other == nil:
 			merged.removed = append(merged.removed, e)
 		case m.name.compare(other.name) < 0:
-			merged.messages = append(merged.messages, other.cursor.sent.encode([]*endpoint{theirs}, nil)...)
+			f.out = append(f.out, other.cursor.sent.encode([]*endpoint{theirs}, nil)...)
 		}
 	}
-	merged.messages = append(merged.messages, s.encode(nil, merged.removed)...)
-	return send(f.stream, merged)
+	f.out = append(f.out, s.encode(nil, merged.removed)...)
 }
 
 func (f *federated) contested(m *member, u *update) bool {
@@ -202,25 +202,8 @@ func (f *federated) holder(m *member, e *endpoint) (*member, *endpoint) {
 	return nil, nil
 }
 
-// wait returns false when the stream is to end, true when something changed.
-func (f *federated) wait(superseded <-chan struct{}) bool {
-	ends := []<-chan struct{}{f.stream.Context().Done(), f.server.config.Stopping}
-	channels := append(ends, superseded)
-	for _, m := range f.members {
-		channels = append(channels, m.relinked)
-		if m.cursor != nil {
-			channels = append(channels, m.cursor.superseded(), m.cursor.rezoned())
-		}
-	}
-	cases := make([]reflect.SelectCase, len(channels))
-	for i, c := range channels {
-		cases[i] = reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)}
-	}
-	chosen, _, _ := reflect.Select(cases)
-	return chosen >= len(ends)
-}
-
 func (f *federated) close() {
+	f.federation.Release()
 	for _, m := range f.members {
 		if m.cursor != nil {
 			m.cursor.close()

@@ -2,13 +2,14 @@ package destination
 
 import (
 	"cmp"
-	"log/slog"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -53,18 +54,24 @@ func isFederated(service *corev1.Service) bool {
 	return remote || local
 }
 
-func newFederationSet(g *view.Graph, log *slog.Logger) *view.Set[federationKey, federation] {
+func newFederationSet(g *view.Graph) *view.Set[federationKey, federation] {
 	return view.NewSet(g, "destination/federations", func(r *view.Reader, key federationKey, _ *federation) federation {
 		service, ok := state.Get(r.Reader, state.Services, key.namespace, key.service)
 		if !ok || !isFederated(service) {
 			return federation{}
 		}
-		return federation{exists: true, members: membersOf(service, log)}
+		return federation{exists: true, members: membersOf(service, r.Report)}
 	}, func(a, b federation) bool { return a.exists == b.exists && slices.Equal(a.members, b.members) })
 }
 
 // membersOf reads the annotations. Items are not trimmed; bad ones are skipped.
-func membersOf(service *corev1.Service, log *slog.Logger) []memberName {
+func membersOf(service *corev1.Service, say report) []memberName {
+	bad := func(message, instead string) {
+		say(problems.Problem{
+			Object: serviceObject(service.Namespace, service.Name), Field: "metadata.annotations[" + linkerd.RemoteDiscoveryAnnotation + "]",
+			Message: message, Instead: instead,
+		})
+	}
 	var members []memberName
 	if local := service.Annotations[linkerd.LocalDiscoveryAnnotation]; local != "" {
 		members = append(members, memberName{local: true, service: local})
@@ -73,8 +80,7 @@ func membersOf(service *corev1.Service, log *slog.Logger) []memberName {
 		for _, item := range strings.Split(list, ",") {
 			name, cluster, ok := strings.Cut(item, "@")
 			if !ok || strings.Contains(cluster, "@") {
-				log.Warn("member of a federated Service is ignored: it is not <service>@<cluster>",
-					"service", service.Namespace+"/"+service.Name, "member", item)
+				bad(fmt.Sprintf("member %q is not <service>@<cluster>", item), "the other members count")
 				continue
 			}
 			members = append(members, memberName{cluster: cluster, service: name})
@@ -83,8 +89,7 @@ func membersOf(service *corev1.Service, log *slog.Logger) []memberName {
 	slices.SortFunc(members, memberName.compare)
 	members = slices.Compact(members)
 	if len(members) > maxMembers {
-		log.Warn("members of a federated Service are ignored: there are too many",
-			"service", service.Namespace+"/"+service.Name, "members", len(members), "limit", maxMembers)
+		bad(fmt.Sprintf("%d members are too many", len(members)), fmt.Sprintf("the first %d count", maxMembers))
 		members = members[:maxMembers]
 	}
 	return members

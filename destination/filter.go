@@ -18,26 +18,25 @@ type clientKey struct {
 }
 
 // filter computes what clients of a key see.
-func (v *clusterViews) filter(r *view.Reader, key clientKey, previous **snapshot) *snapshot {
+func (v *clusterViews) filter(r *view.Reader, key clientKey, previous **published) *published {
 	all := view.Use(r, v.ports, key.portKey)
-	next := &snapshot{
+	next := &published{snapshot: &snapshot{
 		exists:   all.exists,
 		local:    all.local && !v.remote,
 		zoned:    all.zoned,
 		zone:     key.zone,
 		suffixes: &v.suffixes,
 		list:     v.visible(all, key),
-	}
+	}}
 	if previous == nil {
-		next.number = v.numbers.Add(1)
 		return next
 	}
 	before := *previous
 	if next.exists == before.exists && next.local == before.local && next.zoned == before.zoned && slices.Equal(next.list, before.list) {
 		return before
 	}
-	next.number = v.numbers.Add(1)
-	next.follow(before)
+	// Nearly all clients have the version before.
+	next.updates = map[*snapshot]*update{before.snapshot: next.compute(before.snapshot)}
 	return next
 }
 

@@ -9,20 +9,36 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 )
 
 // Get streams the endpoints of a Service: everything at first, then what
 // changes. An existing Service without endpoints is silence (D section 0).
-func (s *Server) Get(request *pb.GetDestination, stream grpc.ServerStreamingServer[pb.Update]) error {
+func (s *Server) Get(request *pb.GetDestination, out grpc.ServerStreamingServer[pb.Update]) error {
 	token := parseContextToken(request.ContextToken, s.log)
-	target, err := s.resolve(request.Path)
+	source, err := s.endpointsOf(request.Path, token.Node)
 	if err != nil {
 		return err
 	}
-	if target.federated {
-		return s.federate(stream, federationKey{target.namespace, target.service}, target, token.Node)
+	defer source.close()
+	return s.follower.Follow(out, token.call(request.Path), source)
+}
+
+// endpointsOf is what a client on node follows that asks for path. It is to be closed.
+func (s *Server) endpointsOf(path, node string) (closableSource, error) {
+	target, err := s.resolve(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case target.federated:
+		return s.newFederated(target, node), nil
 	}
-	return s.follow(stream, s.newCursor(target.views, target.portKey, target.hostname, token.Node), target.link)
+	return &endpointsSource{s.newCursor(target.views, target.portKey, target.hostname, node), s.links, target.link}, nil
+}
+
+type closableSource interface {
+	stream.Source
+	close()
 }
 
 // target is what a path means at the time of the call: the mode of a stream
@@ -86,46 +102,27 @@ func (s *Server) service(st *state.State, namespace, name string) (*corev1.Servi
 	return state.Get(st.Snapshot().Reader(), state.Services, namespace, name)
 }
 
-// follow sends a cursor's updates until the client leaves, the server stops or
-// the link, unless nil, is gone; the server's own ends are status OK (D section
-// 0). It closes the cursor.
-func (s *Server) follow(stream grpc.ServerStream, c cursor, link *Link) error {
-	defer c.close()
-	ctx := stream.Context()
-	var relinked <-chan struct{}
-	for {
-		if link != nil {
-			var now *Link
-			if now, relinked = s.links.Lookup(link.Cluster); now != link {
-				return nil
-			}
-		}
-		if !send(stream, c.advance()) {
-			return nil
-		}
-		select {
-		case <-c.superseded():
-		case <-c.rezoned():
-		case <-relinked:
-		case <-s.config.Stopping:
-			return nil
-		case <-ctx.Done():
-			return nil
-		}
-	}
+// endpointsSource is the endpoints of a Service on one stream.
+type endpointsSource struct {
+	cursor
+	links Links
+	// link is the remote cluster, nil for the local one.
+	link *Link
 }
 
-// send writes the messages of an update, if there is one, and says whether the
-// stream is still there. It blocks while the client does not read, which
-// concerns nobody else (B01).
-func send(stream grpc.ServerStream, u *update) bool {
-	if u == nil {
-		return true
-	}
-	for _, m := range u.messages {
-		if err := stream.SendMsg(m); err != nil {
-			return false
+// Next implements stream.Source. The stream ends when the link is gone.
+func (s *endpointsSource) Next() (step stream.Step) {
+	if s.link != nil {
+		now, relinked := s.links.Lookup(s.link.Cluster)
+		if now != s.link {
+			return stream.Step{Gone: true}
 		}
+		step.WakeOn(relinked)
 	}
-	return true
+	if u := s.advance(); u != nil {
+		step.Messages = u.messages
+	}
+	step.Fault = s.now.Fault
+	s.wakeOn(&step)
+	return step
 }

@@ -143,13 +143,13 @@ func TestWarningsAreGivenOnce(t *testing.T) {
 		c.apply(serverYAML("bad", "{matchExpressions: [{key: app, operator: In}]}", "8990", "opaque"))
 	})
 	for text, want := range map[string]int{
-		"annotation=" + opaque + " pod=ns/name1-1":                       1,
-		"annotation=config.linkerd.io/skip-inbound-ports pod=ns/name1-1": 1,
-		"annotation=" + opaque + " service=ns/name1":                     1,
-		"endpoint is left out":                                           1,
-		"address has no profile":                                         1,
-		"server=ns/bad":                                                  2,
-		"profile=ns/" + name1Name:                                        1,
+		`object="Pod ns/name1-1" field=metadata.annotations[` + opaque + `]`:                       1,
+		`object="Pod ns/name1-1" field=metadata.annotations[config.linkerd.io/skip-inbound-ports]`: 1,
+		`object="Service ns/name1" field=metadata.annotations[` + opaque + `]`:                     1,
+		`instead="its endpoints of Service ns/name1 are left out"`:                                 1,
+		`instead="its address 10.0.0.13:8989 has no profile"`:                                      1,
+		`object="Server ns/bad"`:                       1,
+		`object="ServiceProfile ns/` + name1Name + `"`: 1,
 	} {
 		if n := strings.Count(log.String(), text); n != want {
 			t.Errorf("%q is logged %d times, want %d, in:\n%s", text, n, want, log.String())

@@ -44,7 +44,10 @@ func defaultConfig() Config { return Config{Settings: linkerd.DefaultSettings()}
 
 func newCluster(t testing.TB, config Config) *cluster {
 	t.Helper()
-	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(config.EnableEndpointSlices)})
+	if config.Log == nil {
+		config.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	st, err := state.New(state.Config{Cluster: state.LocalCluster, Kinds: state.LocalKinds(config.EnableEndpointSlices), Log: config.Log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +55,6 @@ func newCluster(t testing.TB, config Config) *cluster {
 	c.links = &fakeLinks{cluster: c, links: map[string]*Link{}, changed: map[string]chan struct{}{}}
 	c.graphs = []*view.Graph{c.graph}
 	config.State, config.Graph, config.Links, config.Stopping = st, c.graph, c.links, c.stopping
-	if config.Log == nil {
-		config.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	}
 	if c.server, err = New(config); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,7 @@
 package destination
 
 import (
-	"bytes"
 	"net/netip"
-	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,6 +12,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
@@ -29,8 +28,8 @@ func newProfiles(config Config, m *mesh, local *clusterViews) (*profiles, error)
 	if err != nil {
 		return nil, err
 	}
-	services := &serviceProfiles{clusterDomain: config.ClusterDomain, opaquePorts: m.opaquePorts, log: local.log}
-	endpoints := &endpointProfiles{mesh: m, trustDomain: config.TrustDomain, servers: local.servers, log: local.log}
+	services := &serviceProfiles{clusterDomain: config.ClusterDomain, opaquePorts: m.opaquePorts, strict: config.StrictProfiles}
+	endpoints := &endpointProfiles{mesh: m, trustDomain: config.TrustDomain, servers: local.servers}
 	return &profiles{
 		services:  services.newSet(config.Graph),
 		endpoints: endpoints.newSet(config.Graph),
@@ -40,33 +39,43 @@ func newProfiles(config Config, m *mesh, local *clusterViews) (*profiles, error)
 
 // GetProfile streams the profile of a Service or of an endpoint, whichever the
 // path means at the time of the call (D section 2.1).
-func (s *Server) GetProfile(request *pb.GetDestination, stream grpc.ServerStreamingServer[pb.DestinationProfile]) error {
+func (s *Server) GetProfile(request *pb.GetDestination, out grpc.ServerStreamingServer[pb.DestinationProfile]) error {
 	token := parseContextToken(request.ContextToken, s.log)
-	path := request.Path
+	source, err := s.profileOf(request.Path, token.Namespace)
+	if err != nil {
+		return err
+	}
+	defer source.close()
+	return s.follower.Follow(out, token.call(request.Path), source)
+}
+
+// profileOf is what a client follows that asks for path. Client is the namespace
+// whose ServiceProfiles it has. The source is to be closed.
+func (s *Server) profileOf(path, client string) (closableSource, error) {
 	a, err := parseAuthority(path)
 	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "invalid authority: %q: %q", path, err)
+		return nil, status.Errorf(codes.InvalidArgument, "invalid authority: %q: %q", path, err)
 	}
 	r := s.config.State.Snapshot().Reader()
 	if ip, ok := netip.AddrFromSlice(a.ip()); ok {
-		return s.profileOfIP(r, netip.AddrPortFrom(ip.Unmap(), uint16(a.port)), token, stream)
+		return s.profileOfIP(r, netip.AddrPortFrom(ip.Unmap(), uint16(a.port)), client)
 	}
 	name, err := parseServiceName(a.host, s.config.ClusterDomain)
 	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "invalid service %q: %q", a.host, err)
+		return nil, status.Errorf(codes.InvalidArgument, "invalid service %q: %q", a.host, err)
 	}
-	if name.hostname == "" {
-		service, _ := state.Get(r, state.Services, name.namespace, name.service)
-		if service != nil && service.Spec.Type == corev1.ServiceTypeExternalName {
-			return status.Errorf(codes.InvalidArgument, "Invalid authority: %s", path)
-		}
-		return s.profileOfService(serviceProfileKey{name.namespace, name.service, a.port, token.Namespace}, service, stream)
+	if name.hostname != "" {
+		return s.profileOfInstance(r, name, a.port)
 	}
-	return s.profileOfInstance(r, name, a.port, stream)
+	service, _ := state.Get(r, state.Services, name.namespace, name.service)
+	if service != nil && service.Spec.Type == corev1.ServiceTypeExternalName {
+		return nil, status.Errorf(codes.InvalidArgument, "Invalid authority: %s", path)
+	}
+	return s.profileOfService(serviceProfileKey{name.namespace, name.service, a.port, client})
 }
 
 // profileOfIP looks for a Service first, then for what runs at the address.
-func (s *Server) profileOfIP(r *state.Reader, addr netip.AddrPort, token contextToken, stream grpc.ServerStream) error {
+func (s *Server) profileOfIP(r *state.Reader, addr netip.AddrPort, client string) (closableSource, error) {
 	ip := addr.Addr().String()
 	var services []*corev1.Service
 	for service := range state.By(r, state.Services, state.ServicesByIP, ip) {
@@ -74,95 +83,105 @@ func (s *Server) profileOfIP(r *state.Reader, addr netip.AddrPort, token context
 	}
 	switch {
 	case len(services) == 1:
-		return s.profileOfService(serviceProfileKey{services[0].Namespace, services[0].Name, uint32(addr.Port()), token.Namespace}, services[0], stream)
+		return s.profileOfService(serviceProfileKey{services[0].Namespace, services[0].Name, uint32(addr.Port()), client})
 	case len(services) > 1:
-		return status.Errorf(codes.FailedPrecondition, "found %d services with conflicting cluster IP %s", len(services), ip)
+		return nil, status.Errorf(codes.FailedPrecondition, "found %d services with conflicting cluster IP %s", len(services), ip)
 	}
 	if _, err := findBacking(r, addr, ""); err != nil {
-		return err
+		return nil, err
 	}
-	return s.profileOfEndpoint(endpointKey{addr: addr}, stream)
+	return s.profileOfEndpoint(endpointKey{addr: addr}), nil
 }
 
 // profileOfInstance is about the pod behind an instance's name, also where a
 // lookup of its address would not lead to it: the pod may be in its host's
 // network.
-func (s *Server) profileOfInstance(r *state.Reader, name serviceName, port uint32, stream grpc.ServerStream) error {
+func (s *Server) profileOfInstance(r *state.Reader, name serviceName, port uint32) (closableSource, error) {
 	pod, err := s.instancePod(r, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ip, err := netip.ParseAddr(pod.Status.PodIP)
 	if err != nil {
-		// The pod has no address yet: there is nothing to say (D section 2.4).
-		return s.idle(stream)
+		return idle{}, nil
 	}
 	key := endpointKey{addr: netip.AddrPortFrom(ip.Unmap(), uint16(port))}
 	if behind, err := findBacking(r, key.addr, ""); err != nil || behind.pod != pod {
 		key.pod = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	}
-	return s.profileOfEndpoint(key, stream)
+	return s.profileOfEndpoint(key), nil
 }
 
-// profileOfEndpoint leaves out messages that equal the last one (D137).
-func (s *Server) profileOfEndpoint(key endpointKey, stream grpc.ServerStream) error {
-	defer s.profiles.metrics.joinWorkload()()
-	var last *grpcserver.Encoded
-	return followProfile(s, stream, s.profiles.endpoints.Acquire(key), func(p endpointProfile) *grpcserver.Encoded {
-		if p.message == nil || last != nil && bytes.Equal(last.Bytes(), p.message.Bytes()) {
-			return nil
-		}
-		last = p.message
-		s.profiles.metrics.workloadUpdates.Inc()
-		return p.message
-	})
+func (s *Server) profileOfEndpoint(key endpointKey) *endpointSource {
+	return &endpointSource{view: s.profiles.endpoints.Acquire(key), metrics: s.profiles.metrics, leave: s.profiles.metrics.joinWorkload()}
 }
 
-// profileOfService sends equal messages again (D106). service is nil if it is
-// not there, which does not matter unless profiles are strict.
-func (s *Server) profileOfService(key serviceProfileKey, service *corev1.Service, stream grpc.ServerStream) error {
-	if s.config.StrictProfiles {
-		if service == nil {
-			return status.Errorf(codes.Unknown, "service %q not found", key.service)
-		}
-		if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return uint32(p.Port) == key.port }) {
-			// Proxies ask for the outbound policy then, which knows no such port either.
-			if err := stream.SendMsg(&pb.DestinationProfile{}); err != nil {
-				return nil
-			}
-			return s.idle(stream)
-		}
+// profileOfService is about a Service that may not be there, unless profiles
+// are strict.
+func (s *Server) profileOfService(key serviceProfileKey) (closableSource, error) {
+	view := s.profiles.services.Acquire(key)
+	if view.Current().Value.standing == missing {
+		view.Release()
+		return nil, status.Errorf(codes.Unknown, "service %q not found", key.service)
 	}
-	defer s.profiles.metrics.joinService(key, fullName(key.service, key.namespace, s.config.ClusterDomain))()
-	return followProfile(s, stream, s.profiles.services.Acquire(key), func(p serviceProfile) *grpcserver.Encoded { return p.message })
+	return &serviceSource{view, s.profiles.metrics.joinService(key, fullName(key.service, key.namespace, s.config.ClusterDomain))}, nil
 }
 
-// followProfile sends what message makes of each version of a view, unless it
-// is nil. It releases the view.
-func followProfile[K comparable, V any](s *Server, stream grpc.ServerStream, v *view.View[K, V], message func(V) *grpcserver.Encoded) error {
-	defer v.Release()
-	for {
-		current := v.Current()
-		if m := message(current.Value); m != nil {
-			if err := stream.SendMsg(m); err != nil {
-				return nil
-			}
-		}
-		select {
-		case <-current.Superseded():
-		case <-s.config.Stopping:
-			return nil
-		case <-stream.Context().Done():
-			return nil
-		}
-	}
+// idle is the profile of a pod that has no address yet: there is nothing to
+// say (D section 2.4).
+type idle struct{}
+
+func (idle) Next() stream.Step { return stream.Step{} }
+
+func (idle) close() {}
+
+// endpointSource is the profile of an endpoint on one stream.
+type endpointSource struct {
+	view    *view.View[endpointKey, endpointProfile]
+	metrics *profileMetrics
+	// leave ends the stream's part in the metrics.
+	leave func()
+	sent  *grpcserver.Encoded
 }
 
-// idle keeps a stream open that has nothing to tell.
-func (s *Server) idle(stream grpc.ServerStream) error {
-	select {
-	case <-s.config.Stopping:
-	case <-stream.Context().Done():
+// Next implements stream.Source. It leaves out messages that equal the last one (D137).
+func (s *endpointSource) Next() stream.Step {
+	now := s.view.Current()
+	step := stream.Step{Fault: now.Fault}
+	step.WakeOn(now.Superseded())
+	if m := now.Value.message; m != nil && !m.Equal(s.sent) {
+		s.sent = m
+		s.metrics.workloadUpdates.Inc()
+		step.Send(m)
 	}
-	return nil
+	return step
+}
+
+func (s *endpointSource) close() {
+	s.view.Release()
+	s.leave()
+}
+
+// serviceSource is the profile of a Service on one stream.
+type serviceSource struct {
+	view  *view.View[serviceProfileKey, serviceProfile]
+	leave func()
+}
+
+// Next implements stream.Source. It sends equal messages again (D106). Where
+// profiles are strict, the stream ends with the Service, and a client that asks
+// again is told so.
+func (s *serviceSource) Next() stream.Step {
+	now := s.view.Current()
+	step := stream.Step{Gone: now.Value.standing == missing, Fault: now.Fault}
+	step.WakeOn(now.Superseded())
+	if m := now.Value.message; m != nil {
+		step.Send(m)
+	}
+	return step
+}
+
+func (s *serviceSource) close() {
+	s.view.Release()
+	s.leave()
 }

@@ -3,7 +3,6 @@ package destination
 import (
 	"bytes"
 	"cmp"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
@@ -51,7 +51,6 @@ type endpointProfiles struct {
 	mesh        *mesh
 	trustDomain string
 	servers     *view.Set[string, *opaqueServers]
-	log         *slog.Logger
 }
 
 func (p *endpointProfiles) newSet(g *view.Graph) *view.Set[endpointKey, endpointProfile] {
@@ -62,6 +61,16 @@ func (p *endpointProfiles) newSet(g *view.Graph) *view.Set[endpointKey, endpoint
 type backing struct {
 	pod      *corev1.Pod
 	workload *workloadv1beta1.ExternalWorkload
+}
+
+func (b backing) object() problems.Object {
+	switch {
+	case b.pod != nil:
+		return podObject(b.pod)
+	case b.workload != nil:
+		return workloadObject(b.workload)
+	}
+	return problems.Object{}
 }
 
 // findBacking looks an address up in the indexes of pod IPs, host ports and
@@ -156,20 +165,26 @@ func (p *endpointProfiles) compute(r *view.Reader, key endpointKey, previous *en
 		result.message, err = grpcserver.Encode(profile)
 	}
 	if err != nil {
-		p.log.Warn("address has no profile", "address", addr, "error", err)
+		behind.hasNoProfile(r, addr, err)
 	}
 	return result
+}
+
+func (b backing) hasNoProfile(r *view.Reader, addr netip.AddrPort, err error) {
+	r.Report(problems.Problem{
+		Object: b.object(), Message: err.Error(), Instead: "its address " + addr.String() + " has no profile", Severity: problems.Error,
+	})
 }
 
 // describePod fills in a running pod, ready or not (D124, B25).
 func (p *endpointProfiles) describePod(r *view.Reader, profile *pb.DestinationProfile, behind backing, addr netip.AddrPort) error {
 	pod, port := behind.pod, uint32(addr.Port())
 	opaque := view.Use(r, p.servers, pod.Namespace).pod(pod, port)
-	endpoint, err := p.mesh.weighPod(pod, podOwner(r.Reader, pod), addr, opaque, "", p.trustDomain, p.log)
+	endpoint, err := p.mesh.weighPod(pod, podOwner(r.Reader, pod), addr, opaque, "", p.trustDomain, r.Report)
 	if err != nil {
 		return err
 	}
-	profile.OpaqueProtocol = opaque || p.mesh.podOpaquePorts(pod, p.log).Contains(port)
+	profile.OpaqueProtocol = p.mesh.podOpaquePorts(pod, r.Report).Contains(port) || opaque
 	profile.Endpoint = inNamespace(endpoint, pod.Namespace)
 	return nil
 }
@@ -182,8 +197,8 @@ func (p *endpointProfiles) describeWorkload(r *view.Reader, profile *pb.Destinat
 		// Here, unlike in Get, the kind keeps its case (D section 2.4).
 		owned = owner{w.OwnerReferences[0].Kind, w.OwnerReferences[0].Name}
 	}
-	profile.OpaqueProtocol = opaque || p.mesh.workloadOpaquePorts(w, p.log).Contains(port)
-	profile.Endpoint = inNamespace(p.mesh.weighWorkload(w, owned, addr, opaque, "", p.log), w.Namespace)
+	profile.OpaqueProtocol = p.mesh.workloadOpaquePorts(w, r.Report).Contains(port) || opaque
+	profile.Endpoint = inNamespace(p.mesh.weighWorkload(w, owned, addr, opaque, "", r.Report), w.Namespace)
 }
 
 // inNamespace completes a WeightedAddr by what only profiles show.

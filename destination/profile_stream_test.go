@@ -293,6 +293,36 @@ func TestStrictProfiles(t *testing.T) {
 	}
 }
 
+// Streams of strict profiles follow the Service: its ports, and that it is there.
+func TestStrictProfilesFollow(t *testing.T) {
+	rulebook.Covers(t, "D101, D102, D106")
+	config := testConfig()
+	config.StrictProfiles = true
+	withPort := func(port string) string { return serviceYAML("name1", "{port: "+port+"}") }
+	bubble(t, config, func(t *testing.T, c *cluster) {
+		c.base()
+		s, undefined := c.profile(name1), c.profile("name1.ns.svc.cluster.local:1")
+		s.want(name1Name)
+		undefined.want("")
+		c.apply(withPort("1"))
+		s.want("")
+		undefined.want(name1Name)
+		c.apply(withPort("8989"))
+		s.want(name1Name)
+		undefined.want("")
+		c.remove("Service/ns/name1")
+		for _, stream := range []profileStream{s, undefined} {
+			stream.want()
+			if end := stream.End(); end != "OK" {
+				t.Errorf("the Service is gone, and the stream ends with %q", end)
+			}
+		}
+		if end := c.profile(name1).End(); end != `Unknown service "name1" not found` {
+			t.Errorf("a new stream ends with %q", end)
+		}
+	})
+}
+
 // Instances by Endpoints instead of slices (D 1.8, D 2.2).
 func TestInstancesInEndpointsMode(t *testing.T) {
 	config := testConfig()

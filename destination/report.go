@@ -12,14 +12,16 @@ import (
 // view.Reader.Report.
 type report func(...problems.Problem)
 
-// annotation says that part of an annotation's value is ignored, if err is not nil.
+// annotation says that part of an annotation's value is ignored.
 func (r report) annotation(object problems.Object, name string, err error) {
-	if err != nil {
-		r(problems.Problem{
-			Object: object, Field: "metadata.annotations[" + name + "]",
-			Message: err.Error(), Instead: "the rest of the annotation counts",
-		})
-	}
+	r(problems.Problem{
+		Object: object, Field: "metadata.annotations[" + name + "]",
+		Message: err.Error(), Instead: "the rest of the annotation counts",
+	})
+}
+
+func (r report) podAnnotation(pod *corev1.Pod, name string, err error) {
+	r.annotation(podObject(pod), name, err)
 }
 
 func podObject(pod *corev1.Pod) problems.Object {

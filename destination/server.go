@@ -11,6 +11,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
 
@@ -40,6 +41,7 @@ type Server struct {
 	log      *slog.Logger
 	mesh     *mesh
 	links    Links
+	follower *stream.Follower
 	local    *clusterViews
 	zones    *view.Set[string, string]
 	members  *view.Set[federationKey, federation]
@@ -59,16 +61,16 @@ func New(config Config) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.log = warnOnce(s.log)
 	if s.links == nil {
 		s.links = noLinks{}
 	}
+	s.follower = stream.NewFollower(stream.Config{Stopping: config.Stopping, ClientEndsOK: true, Log: s.log})
 	var err error
 	if s.mesh, err = newMesh(config, s.log); err != nil {
 		return nil, err
 	}
 	s.zones = newZoneSet(config.Graph)
-	s.members = newFederationSet(config.Graph, s.log)
+	s.members = newFederationSet(config.Graph)
 	s.local = newClusterViews(clusterViewsConfig{
 		cluster:        state.LocalCluster,
 		state:          config.State,
@@ -77,7 +79,6 @@ func New(config Config) (*Server, error) {
 		trustDomain:    config.TrustDomain,
 		endpointSlices: config.EnableEndpointSlices,
 		ipv6:           config.EnableIPv6,
-		log:            s.log,
 	})
 	if s.profiles, err = newProfiles(config, s.mesh, s.local); err != nil {
 		return nil, err

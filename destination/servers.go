@@ -2,7 +2,6 @@ package destination
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -33,13 +33,16 @@ type opaqueServer struct {
 
 // newOpaqueServerSet returns the views by namespace. A view changes only if
 // the effect of a Server does, so that other edits of Servers touch no stream (D79, B32).
-func newOpaqueServerSet(g *view.Graph, log *slog.Logger) *view.Set[string, *opaqueServers] {
+func newOpaqueServerSet(g *view.Graph) *view.Set[string, *opaqueServers] {
 	return view.NewSet(g, "destination/opaque-servers", func(r *view.Reader, namespace string, previous **opaqueServers) *opaqueServers {
 		found := &opaqueServers{}
 		opaque := func(s *policyv1beta3.Server) bool { return s.Spec.ProxyProtocol == policy.ProxyProtocolOpaque }
 		for server := range state.ListWhere(r.Reader, state.Servers, namespace, opaque) {
 			if err := found.add(server); err != nil {
-				log.Warn("Server is ignored", "server", namespace+"/"+server.Name, "version", server.ResourceVersion, "error", err)
+				r.Report(problems.Problem{
+					Object: problems.ObjectOf(state.Servers.GVK, namespace, server.Name), Field: "spec",
+					Message: err.Error(), Instead: "the Server makes no port opaque", Severity: problems.Error,
+				})
 			}
 		}
 		if previous != nil && (*previous).equal(found) {

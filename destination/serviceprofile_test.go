@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
@@ -145,7 +144,7 @@ func newProfileView(t *testing.T, client string, port uint32) *profileView {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profiles := &serviceProfiles{clusterDomain: "cluster.local", opaquePorts: opaque, log: slog.New(slog.DiscardHandler)}
+	profiles := &serviceProfiles{clusterDomain: "cluster.local", opaquePorts: opaque}
 	v := &profileView{t: t, st: st, g: view.NewGraph(st)}
 	set := profiles.newSet(v.g)
 	open := func() { v.view = set.Acquire(serviceProfileKey{"ns", "web", port, client}) }
@@ -222,7 +221,7 @@ func TestServiceProfileStartsSilentWhenUnusable(t *testing.T) {
 	v.next()
 	v.view.Release()
 	state.Put(v.st, state.ServiceProfiles, profileOf(t, "ns", "1", `routes: [{name: bad, condition: {}}]`))
-	set := (&serviceProfiles{clusterDomain: "cluster.local", log: slog.New(slog.DiscardHandler)}).newSet(v.g)
+	set := (&serviceProfiles{clusterDomain: "cluster.local"}).newSet(v.g)
 	v.view, v.seen = set.Acquire(serviceProfileKey{"ns", "web", 80, ""}), 0
 	if got := v.next(); got != nil {
 		t.Errorf("at start: %v, want silence", got)

@@ -10,11 +10,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 )
 
-// snapshot is what the clients of one key see, with the messages that take a
-// client there. All but the messages is immutable.
+// snapshot is what the clients of one key see. Immutable.
 type snapshot struct {
-	// number is unique within the cluster's views. Zero stands for a client that has seen nothing.
-	number uint64
 	exists bool
 	// local and zoned say what else the client's key should hold: see cursor.
 	local, zoned bool
@@ -23,12 +20,17 @@ type snapshot struct {
 	suffixes *[localities][]byte
 	// list is in order of address, with one endpoint per address.
 	list []*endpoint
+}
+
+// published is a snapshot with the messages that take a client there. They are
+// made when they are needed first, and go with the version of the view; who is
+// slow holds on to the snapshot alone.
+type published struct {
+	*snapshot
 
 	mu sync.Mutex
-	// updates leads from another snapshot's number to the update from there to
-	// here. It is kept as long as this snapshot is the newest of its view.
-	updates map[uint64]*update
-	retired bool
+	// updates leads from what a client has, nil at first, to the update from there.
+	updates map[*snapshot]*update
 }
 
 // update is the way from one snapshot to another: what was added or changed,
@@ -38,34 +40,20 @@ type update struct {
 	messages       []*grpcserver.Encoded
 }
 
-// follow makes s the successor of before, whose messages nobody needs any more.
-func (s *snapshot) follow(before *snapshot) {
-	s.updates = map[uint64]*update{before.number: s.compute(before)}
-	before.mu.Lock()
-	defer before.mu.Unlock()
-	before.retired = true
-	before.updates = nil
-}
-
-// from returns the update that takes a client from before, nil at first, to s.
+// from returns the update that takes a client from before, nil at first, to p.
 // It is shared by all who ask.
-func (s *snapshot) from(before *snapshot) *update {
-	number := uint64(0)
-	if before != nil {
-		number = before.number
+func (p *published) from(before *snapshot) *update {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	made, known := p.updates[before]
+	if known {
+		return made
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.updates[number]; ok {
-		return known
+	made = p.compute(before)
+	if p.updates == nil {
+		p.updates = map[*snapshot]*update{}
 	}
-	made := s.compute(before)
-	if !s.retired {
-		if s.updates == nil {
-			s.updates = map[uint64]*update{}
-		}
-		s.updates[number] = made
-	}
+	p.updates[before] = made
 	return made
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 )
 
 // contextToken is what a client tells of itself.
@@ -14,6 +16,15 @@ type contextToken struct {
 	Node string `json:"nodeName,omitempty"`
 	// Pod is for the log.
 	Pod string `json:"pod,omitempty"`
+}
+
+// call says who asks for path.
+func (t contextToken) call(path string) stream.Call {
+	client := t.Pod
+	if client != "" && t.Namespace != "" {
+		client = t.Namespace + "/" + client
+	}
+	return stream.Call{Client: client, Target: path}
 }
 
 // parseContextToken never fails a call: of a token that is no JSON object it

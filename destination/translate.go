@@ -14,6 +14,7 @@ import (
 
 	workloadv1beta1 "github.com/linkerd-lite/linkerd-lite/internal/apis/workload/v1beta1"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
@@ -39,6 +40,8 @@ type endpoints struct {
 	list []*endpoint
 	// sources are what each endpoint was made of.
 	sources map[identity]sourced
+	// problems are what is wrong with sources; nil nearly always.
+	problems map[identity][]problems.Problem
 }
 
 // source is everything that an endpoint is made of.
@@ -72,12 +75,17 @@ type translation struct {
 	target   targetPort
 	labels   []*setLabels
 	found    map[identity]sourced
+	// at is what is looked at, and problems is what was found wrong with it and with others.
+	at       identity
+	problems map[identity][]problems.Problem
+	say      report
 }
 
 // translate computes the endpoints of a Service port from the present objects
 // and nothing else. What has not changed is taken over from previous.
 func (v *clusterViews) translate(r *view.Reader, key portKey, previous **endpoints) *endpoints {
 	t := &translation{clusterViews: v, r: r, key: key, previous: &endpoints{}, found: map[identity]sourced{}}
+	t.say = t.note
 	if previous != nil {
 		t.previous = *previous
 		for _, old := range t.previous.sources {
@@ -97,7 +105,10 @@ func (v *clusterViews) translate(r *view.Reader, key portKey, previous **endpoin
 			t.endpointsObject()
 		}
 	}
-	result.sources = t.found
+	result.sources, result.problems = t.found, t.problems
+	if t.problems != nil {
+		t.report()
+	}
 	result.collect()
 	if previous != nil && t.previous.equal(result) {
 		return t.previous
@@ -276,24 +287,48 @@ func (t *translation) add(s source, ref *corev1.ObjectReference, family discover
 		return
 	}
 	before, known := t.previous.sources[id]
+	t.at = id
 	if known && before.source == s {
+		if t.previous.problems != nil {
+			t.noteAgain()
+		}
 		t.found[id] = before
 		return
 	}
-	e := t.endpoint(id, s)
+	e := t.endpoint(&id, &s)
 	if known && before.endpoint.equal(e) {
 		e = before.endpoint
 	}
 	t.found[id] = sourced{s, e}
 }
 
+// noteAgain is note of what was wrong before.
+func (t *translation) noteAgain() {
+	if found := t.previous.problems[t.at]; len(found) > 0 {
+		t.note(found...)
+	}
+}
+
+func (t *translation) report() {
+	for _, found := range t.problems {
+		t.r.Report(found...)
+	}
+}
+
+// note keeps what is wrong with what is looked at.
+func (t *translation) note(found ...problems.Problem) {
+	if t.problems == nil {
+		t.problems = map[identity][]problems.Problem{}
+	}
+	t.problems[t.at] = append(t.problems[t.at], found...)
+}
+
 // endpoint encodes what a source amounts to.
-func (t *translation) endpoint(id identity, s source) *endpoint {
-	e := &endpoint{identity: id, host: s.host, hostname: s.hostname, zone: s.zone, hints: s.hints, labels: s.labels}
+func (t *translation) endpoint(id *identity, s *source) *endpoint {
+	e := &endpoint{identity: *id, host: s.host, hostname: s.hostname, zone: s.zone, hints: s.hints, labels: s.labels}
 	ip, err := netip.ParseAddr(s.host)
 	if err != nil || ip.Zone() != "" {
-		t.log.Debug("endpoint without an IP address is left out", "service", t.key.namespace+"/"+t.key.service, "host", s.host)
-		return e
+		return e // D section 1.12
 	}
 	e.addr = netip.AddrPortFrom(ip.Unmap(), uint16(s.port))
 	var weighted *pb.WeightedAddr
@@ -301,10 +336,10 @@ func (t *translation) endpoint(id identity, s source) *endpoint {
 	case podEndpoint:
 		e.node = s.pod.Spec.NodeName
 		e.serverOpaque = s.servers.pod(s.pod, s.port)
-		weighted, err = t.mesh.weighPod(s.pod, s.owner, e.addr, e.serverOpaque, s.zone, t.trustDomain, t.log)
+		weighted, err = t.mesh.weighPod(s.pod, s.owner, e.addr, e.serverOpaque, s.zone, t.trustDomain, t.say)
 	case workloadEndpoint:
 		e.serverOpaque = s.servers.workload(s.workload, s.port)
-		weighted = t.mesh.weighWorkload(s.workload, s.owner, e.addr, e.serverOpaque, s.zone, t.log)
+		weighted = t.mesh.weighWorkload(s.workload, s.owner, e.addr, e.serverOpaque, s.zone, t.say)
 	case addressEndpoint:
 		weighted = t.mesh.weighAddress(e.addr, s.gatewayIdentity, s.authorityOverride)
 	}
@@ -312,10 +347,22 @@ func (t *translation) endpoint(id identity, s source) *endpoint {
 		e.weighted, err = proto.MarshalOptions{Deterministic: true}.Marshal(weighted)
 	}
 	if err != nil {
-		t.log.Warn("endpoint is left out", "service", t.key.namespace+"/"+t.key.service, "address", e.addr, "error", err)
+		t.leftOut(backing{s.pod, s.workload}, err)
 		e.weighted = nil
 	}
 	return e
+}
+
+// leftOut notes that what is looked at has no address.
+func (t *translation) leftOut(of backing, err error) {
+	object := of.object()
+	if object == (problems.Object{}) {
+		object = serviceObject(t.key.namespace, t.key.service)
+	}
+	t.note(problems.Problem{
+		Object: object, Message: err.Error(),
+		Instead: "its endpoints of Service " + t.key.namespace + "/" + t.key.service + " are left out", Severity: problems.Error,
+	})
 }
 
 // intern makes equal labels equal as pointers within a view.

@@ -1,9 +1,6 @@
 package destination
 
 import (
-	"log/slog"
-	"sync/atomic"
-
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -19,19 +16,16 @@ type clusterViewsConfig struct {
 	remote         bool
 	endpointSlices bool
 	ipv6           bool
-	log            *slog.Logger
 }
 
 // clusterViews are the views over one cluster, from Servers to what clients see.
 type clusterViews struct {
 	clusterViewsConfig
 	suffixes [localities][]byte
-	// numbers is the last number given to a snapshot.
-	numbers atomic.Uint64
 
 	servers *view.Set[string, *opaqueServers]
 	ports   *view.Set[portKey, *endpoints]
-	seen    *view.Set[clientKey, *snapshot]
+	seen    *view.Set[clientKey, *published]
 }
 
 func newClusterViews(config clusterViewsConfig) *clusterViews {
@@ -39,9 +33,9 @@ func newClusterViews(config clusterViewsConfig) *clusterViews {
 	for l := range localities {
 		v.suffixes[l] = clientSuffix(l, config.mesh.zoneWeights)
 	}
-	v.servers = newOpaqueServerSet(config.graph, config.log)
+	v.servers = newOpaqueServerSet(config.graph)
 	v.ports = view.NewSet(config.graph, "destination/endpoints", v.translate, func(a, b *endpoints) bool { return a == b })
-	v.seen = view.NewSet(config.graph, "destination/clients", v.filter, func(a, b *snapshot) bool { return a == b })
+	v.seen = view.NewSet(config.graph, "destination/clients", v.filter, func(a, b *published) bool { return a == b })
 	return v
 }
 

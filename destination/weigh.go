@@ -3,7 +3,6 @@ package destination
 import (
 	"fmt"
 	"iter"
-	"log/slog"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,15 +26,20 @@ func tcpAddress(addr netip.AddrPort) *net.TcpAddress {
 // weighPod builds the address of a pod. opaque says whether a Server makes the
 // port opaque. The error says what a meshed pod's proxy lacks: such a pod has
 // no address (D69).
-func (m *mesh) weighPod(pod *corev1.Pod, owner owner, addr netip.AddrPort, serverOpaque bool, zone, trustDomain string, log *slog.Logger) (*pb.WeightedAddr, error) {
+func (m *mesh) weighPod(pod *corev1.Pod, owner owner, addr netip.AddrPort, serverOpaque bool, zone, trustDomain string, say report) (*pb.WeightedAddr, error) {
 	port := uint32(addr.Port())
 	w := &pb.WeightedAddr{Addr: tcpAddress(addr), MetricLabels: podLabels(pod, owner, zone)}
 	controlPlane := pod.Labels[linkerd.ControlPlaneNSLabel]
-	if controlPlane == "" || podSkips(pod, port, log) {
+	if controlPlane == "" {
+		return w, nil
+	}
+	// Both are read in any case, so that what is wrong with them is said as long as it is.
+	skipped, opaque := podSkips(pod, port, say), m.podOpaquePorts(pod, say).Contains(port)
+	if skipped {
 		return w, nil
 	}
 	w.Http2 = m.http2
-	hint, err := m.podHint(pod, port, serverOpaque || m.podOpaquePorts(pod, log).Contains(port))
+	hint, err := m.podHint(pod, port, serverOpaque || opaque)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +104,9 @@ func (m *mesh) hint(opaque, h2 bool) *pb.ProtocolHint {
 
 // weighWorkload builds the address of an ExternalWorkload. Workloads are
 // always meshed. opaque says whether a Server makes the port opaque.
-func (m *mesh) weighWorkload(w *workloadv1beta1.ExternalWorkload, owner owner, addr netip.AddrPort, serverOpaque bool, zone string, log *slog.Logger) *pb.WeightedAddr {
+func (m *mesh) weighWorkload(w *workloadv1beta1.ExternalWorkload, owner owner, addr netip.AddrPort, serverOpaque bool, zone string, say report) *pb.WeightedAddr {
 	port := uint32(addr.Port())
-	opaque := serverOpaque || m.workloadOpaquePorts(w, log).Contains(port)
+	opaque := m.workloadOpaquePorts(w, say).Contains(port) || serverOpaque
 	hint := m.hint(opaque, true)
 	if opaque || m.forceOpaqueTransport {
 		hint.OpaqueTransport = &pb.ProtocolHint_OpaqueTransport{InboundPort: workloadInboundPort(w)}
@@ -161,18 +165,20 @@ func dnsIdentity(name string) *pb.TlsIdentity {
 }
 
 // podSkips tells whether the pod's proxy leaves the port alone (D66).
-func podSkips(pod *corev1.Pod, port uint32, log *slog.Logger) bool {
+func podSkips(pod *corev1.Pod, port uint32, say report) bool {
 	list, ok := pod.Annotations[linkerd.SkipInboundPortsAnnotation]
 	if !ok {
 		return false
 	}
 	set, err := linkerd.ParsePortSet(list, nil)
-	warnPorts(log, linkerd.SkipInboundPortsAnnotation, "pod", pod.Namespace, pod.Name, err)
+	if err != nil {
+		say.podAnnotation(pod, linkerd.SkipInboundPortsAnnotation, err)
+	}
 	return set.Contains(port)
 }
 
 // podOpaquePorts is the pod's annotated set, even if empty, or else the default (D60-D62).
-func (m *mesh) podOpaquePorts(pod *corev1.Pod, log *slog.Logger) linkerd.PortSet {
+func (m *mesh) podOpaquePorts(pod *corev1.Pod, say report) linkerd.PortSet {
 	list, ok := pod.Annotations[linkerd.OpaquePortsAnnotation]
 	if !ok {
 		return m.opaquePorts
@@ -185,12 +191,14 @@ func (m *mesh) podOpaquePorts(pod *corev1.Pod, log *slog.Logger) linkerd.PortSet
 		}
 		return port, ok
 	})
-	warnPorts(log, linkerd.OpaquePortsAnnotation, "pod", pod.Namespace, pod.Name, err)
+	if err != nil {
+		say.podAnnotation(pod, linkerd.OpaquePortsAnnotation, err)
+	}
 	return set
 }
 
 // workloadOpaquePorts is podOpaquePorts of an ExternalWorkload.
-func (m *mesh) workloadOpaquePorts(w *workloadv1beta1.ExternalWorkload, log *slog.Logger) linkerd.PortSet {
+func (m *mesh) workloadOpaquePorts(w *workloadv1beta1.ExternalWorkload, say report) linkerd.PortSet {
 	list, ok := w.Annotations[linkerd.OpaquePortsAnnotation]
 	if !ok {
 		return m.opaquePorts
@@ -203,14 +211,10 @@ func (m *mesh) workloadOpaquePorts(w *workloadv1beta1.ExternalWorkload, log *slo
 		}
 		return port, ok
 	})
-	warnPorts(log, linkerd.OpaquePortsAnnotation, "externalworkload", w.Namespace, w.Name, err)
-	return set
-}
-
-func warnPorts(log *slog.Logger, annotation, kind, namespace, name string, err error) {
 	if err != nil {
-		log.Warn("part of an annotation is ignored", "annotation", annotation, kind, namespace+"/"+name, "error", err)
+		say.annotation(workloadObject(w), linkerd.OpaquePortsAnnotation, err)
 	}
+	return set
 }
 
 // podPorts yields the ports of all containers, init containers first.

@@ -123,10 +123,10 @@ func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 	if err != nil {
 		return nil, err
 	}
-	policyPort := shim.Server(linkerd.PolicyPort)
+	policyPort, policyLog := shim.Server(linkerd.PolicyPort), log.With("api", "policy")
 	inboundServer, err := inbound.New(inbound.Config{
 		State: c.state, Graph: c.graph, Routes: c.routes, Stopping: policyPort.Done(),
-		Log: log.With("api", "policy"), Registerer: c.registry, Settings: c.config.Settings,
+		Log: policyLog, Registerer: c.registry, Settings: c.config.Settings,
 	})
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (c *controlPlane) newShim(linked *links.Links) (*proxyshim.Shim, error) {
 	c.inbound = inboundServer
 	outboundServer, err := outbound.New(outbound.Config{
 		State: c.state, Graph: c.graph, Routes: c.routes, Stopping: policyPort.Done(),
-		Registerer: c.registry, Settings: c.config.Settings,
+		Log: policyLog, Registerer: c.registry, Settings: c.config.Settings,
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package grpcserver
 
 import (
+	"bytes"
 	"fmt"
 
 	"google.golang.org/grpc/encoding"
@@ -32,6 +33,14 @@ func Encode(m proto.Message) (*Encoded, error) {
 
 // Bytes is the wire form. Do not change it.
 func (e *Encoded) Bytes() []byte { return e.data }
+
+// Equal tells whether both are the same message; nil equals only nil.
+func (e *Encoded) Equal(other *Encoded) bool {
+	if e == nil || other == nil {
+		return e == other
+	}
+	return e == other || bytes.Equal(e.data, other.data)
+}
 
 // Codec sends an *Encoded as it is and leaves every other message to the
 // protobuf codec of grpc-go.

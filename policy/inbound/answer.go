@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
@@ -37,14 +36,7 @@ type answer struct {
 }
 
 func (a answer) equal(other answer) bool {
-	return a.server == other.server && sameBytes(a.encoded, other.encoded)
-}
-
-func sameBytes(a, b *grpcserver.Encoded) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a == b || bytes.Equal(a.Bytes(), b.Bytes())
+	return a.server == other.server && a.encoded.Equal(other.encoded)
 }
 
 // answer finds what clients of a port with that key are told. A change of

@@ -122,28 +122,28 @@ func (c *cluster) get(token string, port uint32) string {
 	return summary(answer)
 }
 
-// stream is a client of WatchPort.
-type stream struct {
+// follower is a client of WatchPort.
+type follower struct {
 	*streams.Stream[*pb.Server]
 	t testing.TB
 }
 
 // watch opens a stream and settles.
-func (c *cluster) watch(token string, port uint32) *stream {
+func (c *cluster) watch(token string, port uint32) *follower {
 	s := c.open(token, port)
 	c.settle()
 	return s
 }
 
 // open opens a stream.
-func (c *cluster) open(token string, port uint32) *stream {
-	return &stream{t: c.t, Stream: streams.Open(c.t, func(s *streams.Stream[*pb.Server]) error {
+func (c *cluster) open(token string, port uint32) *follower {
+	return &follower{t: c.t, Stream: streams.Open(c.t, func(s *streams.Stream[*pb.Server]) error {
 		return c.server.WatchPort(&pb.PortSpec{Workload: token, Port: port}, s)
 	})}
 }
 
 // want compares the summaries of the messages since the last want.
-func (s *stream) want(summaries ...string) {
+func (s *follower) want(summaries ...string) {
 	s.t.Helper()
 	var got []string
 	for _, m := range s.Take() {
@@ -159,7 +159,7 @@ func (s *stream) want(summaries ...string) {
 }
 
 // quiet fails if there was a message since the last want.
-func (s *stream) quiet() { s.t.Helper(); s.want() }
+func (s *follower) quiet() { s.t.Helper(); s.want() }
 
 // soon waits for a condition in real time.
 func soon(t testing.TB, what string, condition func() bool) {

@@ -373,11 +373,9 @@ func (w watchedPort) newest() string {
 	switch {
 	case now.workload() == nil:
 		return "NotFound unknown server"
-	case now.encoded == nil:
-		return "nothing that belongs together"
 	}
 	message := &pb.Server{}
-	if err := proto.Unmarshal(now.encoded.Bytes(), message); err != nil {
+	if err := proto.Unmarshal(now.encoded().Bytes(), message); err != nil {
 		return err.Error()
 	}
 	return summary(message)

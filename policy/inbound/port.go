@@ -5,6 +5,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 )
@@ -38,36 +39,61 @@ func (p *port) close() {
 	}
 }
 
-// portState is versions of a placement and of an answer; the answer is nil if
-// there is no workload.
+// portState is versions of a placement and of an answer that belong together;
+// the answer is nil if there is no workload.
 type portState struct {
 	placement *view.Version[placement]
 	answer    *view.Version[answer]
-	// encoded is nil while the two do not belong together.
-	encoded *grpcserver.Encoded
 }
 
 func (s portState) workload() *workload { return s.placement.Value.workload }
 
-// current returns the newest versions. They are published one by one, and the
-// one can have heard of a new version of the Server before the other. Until
-// both have, the answer is not for this port: a Server that lets others in and
-// turns to other workloads at the same time must not be heard here.
-func (p *port) current() portState {
-	now := portState{placement: p.placement.Current()}
-	if now.workload() == nil {
-		return now
+// encoded is nil where there is no answer through a fault of ours.
+func (s portState) encoded() *grpcserver.Encoded { return s.answer.Value.encoded }
+
+// belong tells whether both are of one version of the port's Server.
+func (s portState) belong(port uint16) bool {
+	return s.answer == nil || s.answer.Value.server == s.placement.Value.owner(port)
+}
+
+func (s portState) fault() *problems.Fault {
+	if s.placement.Fault != nil || s.answer == nil {
+		return s.placement.Fault
 	}
-	key := now.placement.Value.answerKey(p.number, p.server.defaultPolicy)
-	if p.answer == nil || p.answer.Key != key {
+	return s.answer.Fault
+}
+
+// current returns the newest versions that belong together. A Server that lets
+// others in and turns to other workloads at the same time must not be heard here:
+// the answer is that of the Server that the placement names, in one version.
+func (p *port) current() portState {
+	for {
+		now := p.read()
+		if !now.belong(p.number) {
+			// One of them is not through with a change yet.
+			p.server.graph.Together(func() { now = p.read() })
+		}
+		if now.workload() == nil || now.answer != nil {
+			return now
+		}
+		answer := p.server.answers.Acquire(p.key(now.placement.Value))
 		if p.answer != nil {
 			p.answer.Release()
 		}
-		p.answer = p.server.answers.Acquire(key)
+		p.answer = answer
 	}
-	now.answer = p.answer.Current()
-	if now.answer.Value.server == now.placement.Value.owner(p.number) {
-		now.encoded = now.answer.Value.encoded
+}
+
+// read takes the newest versions. Without an answer for what the placement
+// leads to, there is none.
+func (p *port) read() portState {
+	now := portState{placement: p.placement.Current()}
+	if now.workload() != nil && p.answer != nil && p.answer.Key == p.key(now.placement.Value) {
+		now.answer = p.answer.Current()
 	}
 	return now
+}
+
+func (p *port) key(placed placement) answerKey {
+	return placed.answerKey(p.number, p.server.defaultPolicy)
 }

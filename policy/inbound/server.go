@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,11 +14,13 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
@@ -48,7 +51,8 @@ type Server struct {
 	state         *state.State
 	index         *index
 	deriver       *deriver
-	stopping      <-chan struct{}
+	graph         *view.Graph
+	follower      *stream.Follower
 	defaultPolicy policyName
 	placements    *view.Set[workloadKey, placement]
 	answers       *view.Set[answerKey, answer]
@@ -87,7 +91,8 @@ func New(config Config) (*Server, error) {
 		state:         config.State,
 		index:         ix,
 		deriver:       d,
-		stopping:      config.Stopping,
+		graph:         config.Graph,
+		follower:      stream.NewFollower(stream.Config{Stopping: config.Stopping, Log: log}),
 		defaultPolicy: defaultPolicy,
 		placements:    newPlacements(config.Graph, ix),
 		answers:       newAnswers(config.Graph, ix),
@@ -101,69 +106,68 @@ func (s *Server) GetPort(ctx context.Context, spec *pb.PortSpec) (*pb.Server, er
 		return nil, err
 	}
 	defer p.close()
-	for {
-		now := p.current()
-		if now.workload() == nil {
-			return nil, errUnknown()
-		}
-		if now.encoded == nil {
-			select {
-			case <-now.placement.Superseded():
-			case <-now.answer.Superseded():
-			case <-ctx.Done():
-				return nil, status.FromContextError(ctx.Err()).Err()
-			}
-			continue
-		}
-		answer := &pb.Server{}
-		if err := proto.Unmarshal(now.encoded.Bytes(), answer); err != nil {
-			return nil, status.Errorf(codes.Internal, "lookup failed: %v", err)
-		}
-		if names := s.overlapping(now.workload(), p.number); len(names) > 0 {
-			// Who does not read headers has the whole answer without it.
-			_ = grpc.SetHeader(ctx, metadata.Pairs(OverlapHeader, strings.Join(names, ", ")))
-		}
-		return answer, nil
+	now := p.current()
+	if fault := now.fault(); fault != nil {
+		return nil, stream.Unavailable(fault)
 	}
+	if now.workload() == nil {
+		return nil, errUnknown()
+	}
+	answer := &pb.Server{}
+	if err := proto.Unmarshal(now.encoded().Bytes(), answer); err != nil {
+		return nil, status.Errorf(codes.Internal, "lookup failed: %v", err)
+	}
+	if names := s.overlapping(now.workload(), p.number); len(names) > 0 {
+		// Who does not read headers has the whole answer without it.
+		_ = grpc.SetHeader(ctx, metadata.Pairs(OverlapHeader, strings.Join(names, ", ")))
+	}
+	return answer, nil
 }
 
 // WatchPort sends the policy of a port and then each new one. It ends with OK
 // when the workload goes or the server stops (policy-inbound 2.2).
-func (s *Server) WatchPort(spec *pb.PortSpec, stream grpc.ServerStreamingServer[pb.Server]) error {
+func (s *Server) WatchPort(spec *pb.PortSpec, out grpc.ServerStreamingServer[pb.Server]) error {
 	p, err := s.open(spec)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	now := p.current()
-	if now.workload() == nil {
+	source := &portSource{port: p}
+	if now := p.current(); now.workload() != nil {
+		source.uid = now.workload().GetUID()
+	} else if now.placement.Fault == nil {
 		return errUnknown()
 	}
-	first := now.workload().GetUID()
-	var sent *grpcserver.Encoded
-	for {
-		// Versions that came and went while the client did not read leave
-		// the answer it has.
-		if now.encoded != nil && !sameBytes(sent, now.encoded) {
-			if err := stream.SendMsg(now.encoded); err != nil {
-				return err
-			}
-			sent = now.encoded
-		}
-		select {
-		case <-now.placement.Superseded():
-		case <-now.answer.Superseded():
-		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
-		case <-s.stopping:
-			return nil
-		}
-		// A workload of another UID is not the one that was asked for.
-		now = p.current()
-		if now.workload() == nil || now.workload().GetUID() != first {
-			return nil
-		}
+	return s.follower.Follow(out, stream.Call{Client: spec.GetWorkload(), Target: strconv.Itoa(int(spec.GetPort()))}, source)
+}
+
+// portSource is the policy of a port on one stream.
+type portSource struct {
+	*port
+	// uid is that of the workload that was asked for.
+	uid  types.UID
+	sent *grpcserver.Encoded
+}
+
+// Next implements stream.Source. Versions that came and went while the client
+// did not read leave the answer it has. A workload of another UID is not the
+// one that was asked for.
+func (s *portSource) Next() stream.Step {
+	now := s.current()
+	step := stream.Step{Fault: now.fault()}
+	step.WakeOn(now.placement.Superseded())
+	if now.placement.Fault != nil {
+		return step
 	}
+	if now.workload() == nil || now.workload().GetUID() != s.uid {
+		return stream.Step{Gone: true}
+	}
+	step.WakeOn(now.answer.Superseded())
+	if m := now.encoded(); m != nil && !m.Equal(s.sent) {
+		step.Send(m)
+		s.sent = m
+	}
+	return step
 }
 
 func errUnknown() error { return status.Error(codes.NotFound, "unknown server") }

@@ -19,6 +19,7 @@ import (
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/test/series"
 )
 
@@ -40,7 +41,7 @@ func serve(t *testing.T, configure func(*Config)) *served {
 	config := defaultConfig()
 	configure(&config)
 	c := newCluster(t, config)
-	c.server.stopping = serving.Done()
+	c.server.follower = stream.NewFollower(stream.Config{Stopping: serving.Done()})
 	if err := c.registry.Register(metricsCollector{metricsOf}); err != nil {
 		t.Fatal(err)
 	}

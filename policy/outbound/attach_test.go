@@ -13,7 +13,7 @@ func TestParentRefWithoutPort(t *testing.T) {
 		rulebook.Run(t, "P172 "+v.name, func(t *testing.T) {
 			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc())
-				streams := []*stream{c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.10:9999"), c.watch("ns", "my-svc.ns.svc:1")}
+				streams := []*follower{c.watch("ns", "10.96.0.10:4191"), c.watch("ns", "10.96.0.10:9999"), c.watch("ns", "my-svc.ns.svc:1")}
 				for _, s := range streams {
 					s.Take()
 				}
@@ -35,7 +35,7 @@ func TestProducersAndConsumers(t *testing.T) {
 			bubble(t, defaultConfig(), func(t *testing.T, c *cluster) {
 				c.apply(mySvc(), backendSvc)
 				own, consumer, other := c.watch("ns", "10.96.0.10:4191"), c.watch("consumer", "10.96.0.10:4191"), c.watch("other", "10.96.0.10:4191")
-				all := []*stream{own, consumer, other}
+				all := []*follower{own, consumer, other}
 				for _, s := range all {
 					s.want(defaultPolicy)
 				}
@@ -53,7 +53,7 @@ func TestProducersAndConsumers(t *testing.T) {
 
 				c.apply(v.route(routeDoc{name: "mine"}))
 				mine := v.line("mine") + "\n  -> first Service ns/my-svc:4191"
-				for _, s := range []*stream{own, other} {
+				for _, s := range []*follower{own, other} {
 					messages := s.Take()
 					if len(messages) != 1 {
 						t.Fatalf("P173: %d messages", len(messages))
@@ -202,7 +202,7 @@ func TestRouteMovesToTheSameNameElsewhere(t *testing.T) {
 				before, after := toSvc+", namespace: ns", toSvc+", namespace: b"
 				c.apply(v.route(routeDoc{namespace: "far", parents: []string{before}}))
 				a, b := c.watch("far", "10.96.0.10:4191"), c.watch("far", "10.96.0.11:4191")
-				has := func(s *stream) (n int, with bool) {
+				has := func(s *follower) (n int, with bool) {
 					messages := s.Take()
 					if len(messages) > 0 {
 						with = strings.Contains(summary(messages[len(messages)-1]), " far/route")

@@ -135,23 +135,23 @@ func (c *cluster) ask(request *pb.TrafficSpec) string {
 
 func (c *cluster) get(namespace, to string) string { return c.ask(spec(namespace, to)) }
 
-// stream is a client of Watch.
-type stream struct {
+// follower is a client of Watch.
+type follower struct {
 	*streams.Stream[*pb.OutboundPolicy]
 	t testing.TB
 }
 
 // watch opens a stream and settles.
-func (c *cluster) watch(namespace, to string) *stream { return c.open(spec(namespace, to)) }
+func (c *cluster) watch(namespace, to string) *follower { return c.open(spec(namespace, to)) }
 
-func (c *cluster) open(request *pb.TrafficSpec) *stream {
-	s := &stream{t: c.t, Stream: streams.Open(c.t, func(s *streams.Stream[*pb.OutboundPolicy]) error { return c.server.Watch(request, s) })}
+func (c *cluster) open(request *pb.TrafficSpec) *follower {
+	s := &follower{t: c.t, Stream: streams.Open(c.t, func(s *streams.Stream[*pb.OutboundPolicy]) error { return c.server.Watch(request, s) })}
 	c.settle()
 	return s
 }
 
 // want compares the messages since the last want, by their summaries.
-func (s *stream) want(summaries ...string) {
+func (s *follower) want(summaries ...string) {
 	s.t.Helper()
 	var got, want []string
 	for _, m := range s.Take() {

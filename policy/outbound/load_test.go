@@ -13,6 +13,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/test/load"
 )
 
@@ -35,7 +36,7 @@ func serveLoad(shape loadShape) error {
 		return err
 	}
 	serving := grpcserver.New(grpcserver.Config{Metrics: metrics, Naming: grpcserver.PolicyNaming})
-	c.server.stopping = serving.Done()
+	c.server.follower = stream.NewFollower(stream.Config{Stopping: serving.Done()})
 	pb.RegisterOutboundPoliciesServer(serving, c.server)
 	addr, stop, err := load.Listen(serving, c.graph)
 	if err != nil {

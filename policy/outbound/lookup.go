@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/net"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
@@ -20,12 +21,35 @@ type answer interface {
 	Release()
 }
 
-// subscription is what a call holds while it lasts.
+// subscription is what a call holds while it lasts. It is for one goroutine.
 type subscription struct {
+	graph  *view.Graph
 	answer answer
 	// resolution is nil unless the call is about traffic that leaves the cluster.
 	resolution *view.View[lookup, resolution]
 	resolved   *view.Version[resolution]
+	// sent is what the client of a stream has, zero at first.
+	sent policyAnswer
+}
+
+// Next implements stream.Source. Versions that came and went while the client
+// did not read leave the answer it has. A policy that changed together with
+// what its address stands for is sent before the end.
+func (s *subscription) Next() (step stream.Step) {
+	now := s.answer.Current()
+	if s.resolution != nil {
+		var resolved *view.Version[resolution]
+		s.graph.Together(func() { now, resolved = s.answer.Current(), s.resolution.Current() })
+		step.Gone = resolved.Value != s.resolved.Value
+		step.WakeOn(resolved.Superseded())
+	}
+	step.Fault = now.Fault
+	step.WakeOn(now.Superseded())
+	if answer := now.Value; answer.Encoded != nil && (s.sent.Encoded == nil || !s.sent.equal(answer)) {
+		step.Send(answer.Encoded)
+		s.sent = answer
+	}
+	return step
 }
 
 // release gives everything back.
@@ -51,7 +75,7 @@ func (s *Server) subscribe(spec *pb.TrafficSpec) (*subscription, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &subscription{answer: s.views.acquire(found, workload.Namespace)}, nil
+		return &subscription{graph: s.graph, answer: s.views.acquire(found, workload.Namespace)}, nil
 	}
 	address, err := parseAddress(spec.GetAddr())
 	if err != nil {
@@ -79,6 +103,10 @@ func (s *Server) authorityTarget(authority string) (target, error) {
 func (s *Server) subscribeAddress(address netip.AddrPort, namespace string) (*subscription, error) {
 	resolution := s.views.resolutions.Acquire(lookup{address.Addr(), namespace})
 	resolved := resolution.Current()
+	if resolved.Fault != nil {
+		resolution.Release()
+		return nil, stream.Unavailable(resolved.Fault)
+	}
 	found := target{Reference: resolved.Value.Reference, port: address.Port()}
 	switch {
 	case found.Kind == gateway.Service:
@@ -93,7 +121,7 @@ func (s *Server) subscribeAddress(address netip.AddrPort, namespace string) (*su
 	default:
 		found.address = address
 	}
-	return &subscription{s.views.acquire(found, namespace), resolution, resolved}, nil
+	return &subscription{graph: s.graph, answer: s.views.acquire(found, namespace), resolution: resolution, resolved: resolved}, nil
 }
 
 func (s *Server) inCluster(ip netip.Addr) bool {

@@ -32,7 +32,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			names := slices.Sorted(maps.Keys(worldObjects))
 			final := map[string]string{}
 			type client struct {
-				*stream
+				*follower
 				namespace, to string
 				last          string
 			}
@@ -64,7 +64,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				}
 				if len(clients) < 8 && rapid.IntRange(0, 2).Draw(rt, "open") == 0 {
 					c := &client{namespace: rapid.SampledFrom([]string{"ns", "far", "other"}).Draw(rt, "from"), to: rapid.SampledFrom(worldTargets).Draw(rt, "to")}
-					c.stream = history.watch(c.namespace, c.to)
+					c.follower = history.watch(c.namespace, c.to)
 					clients = append(clients, c)
 				}
 			}

@@ -3,6 +3,7 @@ package outbound
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/outbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/stream"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
@@ -27,6 +29,8 @@ type Config struct {
 	// Stopping is closed when streams must end, which they do with status OK
 	// (P313). Nil means never.
 	Stopping <-chan struct{}
+	// Log may be nil.
+	Log *slog.Logger
 	// Registerer gets the sizes of the index; nil means no metrics.
 	Registerer prometheus.Registerer
 
@@ -39,7 +43,8 @@ type Server struct {
 	pb.UnimplementedOutboundPoliciesServer
 
 	state           *state.State
-	stopping        <-chan struct{}
+	graph           *view.Graph
+	follower        *stream.Follower
 	clusterDomain   string
 	clusterNetworks []netip.Prefix
 	views           *views
@@ -60,7 +65,8 @@ func New(config Config) (*Server, error) {
 	}
 	return &Server{
 		state:           config.State,
-		stopping:        config.Stopping,
+		graph:           config.Graph,
+		follower:        stream.NewFollower(stream.Config{Stopping: config.Stopping, Log: config.Log}),
 		clusterDomain:   config.ClusterDomain,
 		clusterNetworks: d.clusterNetworks,
 		views:           newViews(config.Graph, ix, config),
@@ -74,8 +80,12 @@ func (s *Server) Get(_ context.Context, spec *pb.TrafficSpec) (*pb.OutboundPolic
 		return nil, err
 	}
 	defer sub.release()
+	now := sub.answer.Current()
+	if now.Fault != nil {
+		return nil, stream.Unavailable(now.Fault)
+	}
 	answer := &pb.OutboundPolicy{}
-	if err := proto.Unmarshal(sub.answer.Current().Value.Bytes(), answer); err != nil {
+	if err := proto.Unmarshal(now.Value.Bytes(), answer); err != nil {
 		return nil, status.Errorf(codes.Internal, "failed to get outbound policy: %v", err)
 	}
 	return answer, nil
@@ -84,40 +94,20 @@ func (s *Server) Get(_ context.Context, spec *pb.TrafficSpec) (*pb.OutboundPolic
 // Watch sends the policy for a target and then each new one. It ends with OK
 // when the server stops, and when an address outside the cluster stands for
 // something else (policy-outbound 2).
-func (s *Server) Watch(spec *pb.TrafficSpec, stream grpc.ServerStreamingServer[pb.OutboundPolicy]) error {
+func (s *Server) Watch(spec *pb.TrafficSpec, out grpc.ServerStreamingServer[pb.OutboundPolicy]) error {
 	sub, err := s.subscribe(spec)
 	if err != nil {
 		return err
 	}
 	defer sub.release()
-	var sent policyAnswer
-	resolved := sub.resolved
-	for {
-		var elsewhere <-chan struct{}
-		if resolved != nil {
-			resolved = sub.resolution.Current()
-			elsewhere = resolved.Superseded()
-		}
-		// Read after the resolution: a policy that changed with it is sent before the end.
-		current := sub.answer.Current()
-		// Versions that came and went while the client did not read leave the
-		// answer it has.
-		if sent.Encoded == nil || !sent.equal(current.Value) {
-			if err := stream.SendMsg(current.Value.Encoded); err != nil {
-				return err
-			}
-			sent = current.Value
-		}
-		if resolved != nil && resolved.Value != sub.resolved.Value {
-			return nil
-		}
-		select {
-		case <-current.Superseded():
-		case <-elsewhere:
-		case <-stream.Context().Done():
-			return status.FromContextError(stream.Context().Err()).Err()
-		case <-s.stopping:
-			return nil
-		}
+	return s.follower.Follow(out, call(spec), sub)
+}
+
+// call says who asks for what.
+func call(spec *pb.TrafficSpec) stream.Call {
+	c := stream.Call{Client: spec.GetSourceWorkload(), Target: spec.GetAuthority()}
+	if address := spec.GetAddr(); address != nil {
+		c.Target = address.AddrPort().String()
 	}
+	return c
 }

@@ -70,7 +70,7 @@ func TestQuiet(t *testing.T) {
 			docs = append(docs, v.route(routeDoc{name: strings.ToLower(v.name), parents: []string{toSvc, toEgr}, rules: "[{backendRefs: [{name: backend, port: 1}]}]"}))
 		}
 		c.apply(docs...)
-		var streams []*stream
+		var streams []*follower
 		for _, to := range []string{"10.96.0.10:4191", "10.96.0.10:9999", "1.1.1.1:4191", "my-svc.ns.svc:80"} {
 			streams = append(streams, c.watch("ns", to), c.watch("far", to))
 		}
