@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/destination"
 	"github.com/linkerd-lite/linkerd-lite/destination/extworkloads"
 	"github.com/linkerd-lite/linkerd-lite/destination/links"
+	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 	policyv1beta3 "github.com/linkerd-lite/linkerd-lite/internal/apis/policy/v1beta3"
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
@@ -156,6 +158,14 @@ func (c *controlPlane) found(table *problems.Table) []problems.Problem {
 		return list
 	}
 	return append(list, c.inbound.Overlaps()...)
+}
+
+// describe is what the control plane holds, for people. It may be nil.
+func (c *controlPlane) describe(table string) (any, error) {
+	if c == nil {
+		return nil, errors.New("there is no control plane: it was left out")
+	}
+	return diagnostics.Describe(c.state, c.graph, table)
 }
 
 // oddServer says of a Server that is about to be stored which ports it or

@@ -64,6 +64,7 @@ func NewReplica(config ServeConfig) (*Replica, error) {
 		Ready:    func() bool { return r.supervisor.IsReady() },
 		Status:   func() []lifecycle.Status { return r.supervisor.Status() },
 		Problems: func() []problems.Problem { return plane.found(found) },
+		State:    func(table string) (any, error) { return plane.describe(table) },
 		Gatherer: registry,
 		Pprof:    config.ControlPlane.EnablePprof,
 		Log:      config.Log,

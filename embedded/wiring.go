@@ -101,6 +101,7 @@ func (w *wiring) addAdmin() {
 		Status:    w.Status,
 		Manifests: w.manifestStatus(),
 		Problems:  func() []problems.Problem { return w.plane.found(w.problems) },
+		State:     func(table string) (any, error) { return w.plane.describe(table) },
 		Gatherer:  w.registry,
 		Pprof:     w.config.ControlPlane.EnablePprof,
 		Log:       w.log,

@@ -33,6 +33,9 @@ type Config struct {
 	Manifests func() any
 	// Problems lists what is wrong with the objects of others; nil for nothing.
 	Problems func() []problems.Problem
+	// State describes what the control plane holds: all tables for "", else what is
+	// in that one. The error says that there is no such table. Nil serves no /state.
+	State    func(table string) (any, error)
 	Gatherer prometheus.Gatherer
 	// Pprof serves /debug/pprof.
 	Pprof bool
@@ -60,6 +63,10 @@ func New(config Config) *Server {
 		// The policy controller's format (policy-inbound 1.4), for those who ask for it.
 		EnableOpenMetrics: true,
 	}))
+	if config.State != nil {
+		mux.HandleFunc("GET /state", s.state)
+		mux.HandleFunc("GET /state/{table}", s.state)
+	}
 	if config.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -106,15 +113,32 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if s.config.Problems != nil {
 		readiness.Problems = s.config.Problems()
 	}
-	body, err := json.MarshalIndent(readiness, "", "  ")
+	code := http.StatusOK
+	if !readiness.Ready {
+		code = http.StatusInternalServerError
+	}
+	writeJSON(w, code, readiness)
+}
+
+// state answers with what the control plane holds.
+func (s *Server) state(w http.ResponseWriter, r *http.Request) {
+	described, err := s.config.State(r.PathValue("table"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	writeJSON(w, http.StatusOK, described)
+}
+
+func writeJSON(w http.ResponseWriter, code int, value any) {
+	body, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if !readiness.Ready {
-		w.WriteHeader(http.StatusInternalServerError)
-	}
+	w.WriteHeader(code)
+	// Who has gone away needs no answer.
 	_, _ = w.Write(append(body, '\n'))
 }
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -100,5 +101,32 @@ func TestServer(t *testing.T) {
 				t.Errorf("%d %s, want %d with %q", response.StatusCode, body, row.status, row.want)
 			}
 		})
+	}
+}
+
+// What the control plane holds is served where there is one; a table that there is not is not found.
+func TestState(t *testing.T) {
+	described := func(table string) (any, error) {
+		if table == "nothing" {
+			return nil, errors.New("there is no such table")
+		}
+		return map[string]string{"asked": table}, nil
+	}
+	for _, row := range []struct {
+		state func(string) (any, error)
+		path  string
+		code  int
+		body  string
+	}{
+		{described, "/state", http.StatusOK, `"asked": ""`},
+		{described, "/state/server", http.StatusOK, `"asked": "server"`},
+		{described, "/state/nothing", http.StatusNotFound, "there is no such table"},
+		{nil, "/state", http.StatusNotFound, ""},
+	} {
+		recorder := httptest.NewRecorder()
+		New(Config{Gatherer: prometheus.NewRegistry(), State: row.state}).server.Handler.ServeHTTP(recorder, httptest.NewRequest("GET", row.path, nil))
+		if recorder.Code != row.code || !strings.Contains(recorder.Body.String(), row.body) {
+			t.Errorf("%s: %d %s", row.path, recorder.Code, recorder.Body)
+		}
 	}
 }

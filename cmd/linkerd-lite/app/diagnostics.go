@@ -21,6 +21,7 @@ func newDiagnosticsCommand() *cobra.Command {
 		newDiagnosticsEndpointsCommand(client.to("destination")),
 		newDiagnosticsProfileCommand(client.to("destination")),
 		newDiagnosticsPolicyCommand(client.to("policy")),
+		newDiagnosticsStateCommand(client),
 	)
 	return cmd
 }
