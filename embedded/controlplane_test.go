@@ -52,7 +52,7 @@ func newTestControlPlane(t *testing.T, registry *prometheus.Registry) {
 	var log strings.Builder
 	c, err := newControlPlane(controlPlane{
 		config: &config, log: slog.New(slog.NewTextHandler(&log, nil)), registry: registry,
-		listeners: bound, client: client, kube: kube, holder: "test",
+		listeners: bound, client: client, kube: kube, leases: kube, holder: "test",
 	})
 	if err != nil {
 		t.Fatal(err)
