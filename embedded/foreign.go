@@ -1,12 +1,10 @@
 package embedded
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -39,35 +37,15 @@ func (c *Cluster) TakeProcess(lastLine func() string) {
 		if value == http.ErrAbortHandler {
 			return // how a handler ends whose client has gone
 		}
-		function, places := panicking()
-		if strings.HasPrefix(function, ownModule) {
-			c.Fail("kubernetes", &lifecycle.PanicError{Goroutine: function, Value: value, Stack: debug.Stack()})
+		fault := problems.Recovered(value)
+		if strings.HasPrefix(fault.Function, ownModule) {
+			c.Fail("kubernetes", &lifecycle.PanicError{Goroutine: fault.Function, Value: value, Stack: debug.Stack()})
 			return
 		}
-		c.problems.Say("kubernetes", function, problems.Problem{
+		c.problems.Say("kubernetes", fault.Function, problems.Problem{
 			Severity: problems.Warning,
-			Message:  fmt.Sprintf("Kubernetes' code panicked: %v (at %s)", value, strings.Join(places, ", ")),
+			Message:  fmt.Sprintf("Kubernetes' code panicked: %v (at %s)", value, strings.Join(fault.Trace, ", ")),
 			Instead:  "what it was looking at is left as it is, and it goes on with the rest",
 		})
 	})
-}
-
-// panicking is the function whose panic is being handled, and the innermost places that led there, "FILE:LINE".
-func panicking() (function string, places []string) {
-	const depth = 4
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	met := false
-	for more := true; more && len(places) < depth; {
-		var frame runtime.Frame
-		frame, more = frames.Next()
-		if frame.Function == "runtime.gopanic" {
-			met, function, places = true, "", nil
-		}
-		if met && !strings.HasPrefix(frame.Function, "runtime.") {
-			function = cmp.Or(function, frame.Function)
-			places = append(places, fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line))
-		}
-	}
-	return function, places
 }

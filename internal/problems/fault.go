@@ -1,6 +1,7 @@
 package problems
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 type Fault struct {
 	// Value is what the function panicked with.
 	Value any
+	// Function is the innermost function that is not the language's own, with its package.
+	Function string
 	// Trace is the innermost places of the program, "FILE:LINE", innermost first.
 	Trace []string
 }
@@ -29,8 +32,8 @@ func Catch(f func()) (fault *Fault) {
 	return nil
 }
 
-// Recovered is the Fault of what recover has returned, nil if that is nil. The
-// deferred function that calls recover calls it too. Catch is simpler, and takes
+// Recovered is the Fault of what recover has returned, nil if that is nil. It is called
+// while the panic is being handled. Catch is simpler, and takes
 // more of the stack, which matters where many goroutines run their functions.
 func Recovered(value any) *Fault {
 	if value == nil {
@@ -40,25 +43,29 @@ func Recovered(value any) *Fault {
 	if err, ok := value.(error); ok && errors.As(err, &earlier) {
 		return earlier
 	}
-	return &Fault{Value: value, Trace: trace()}
+	fault := &Fault{Value: value}
+	fault.locate()
+	return fault
 }
 
 // traceDepth is how many places a Fault names.
 const traceDepth = 4
 
-// trace returns where the panic came from that is being recovered.
-func trace() []string {
-	pcs := make([]uintptr, 32)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)])
-	var places []string
-	for len(places) < traceDepth {
-		frame, more := frames.Next()
-		if !strings.HasPrefix(frame.Function, "runtime.") && frame.File != "" {
-			places = append(places, fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line))
+// locate finds out where the panic came from that is being handled. Of one that was
+// passed on by panicking again it is the first.
+func (f *Fault) locate() {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	met := false
+	for more := true; more && len(f.Trace) < traceDepth; {
+		var frame runtime.Frame
+		frame, more = frames.Next()
+		if frame.Function == "runtime.gopanic" {
+			met, f.Function, f.Trace = true, "", nil
 		}
-		if !more {
-			break
+		if met && !strings.HasPrefix(frame.Function, "runtime.") && frame.File != "" {
+			f.Function = cmp.Or(f.Function, frame.Function)
+			f.Trace = append(f.Trace, fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line))
 		}
 	}
-	return places
 }
