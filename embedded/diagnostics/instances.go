@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
@@ -12,20 +11,17 @@ import (
 
 // WriteInstances prints a table of instances, as they are at that time.
 func WriteInstances(out io.Writer, running []*datadir.RunInfo, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "PID\tREADY\tAGE\tMANIFESTS\tDATA DIR")
+	var t table
+	t.row("PID", "READY", "AGE", "MANIFESTS", "DATA DIR")
 	for _, info := range running {
-		ready, age, dirs := "no", "-", "-"
+		ready, age := "no", ""
 		if info.Ready {
 			ready = "yes"
 		}
 		if !info.Started.IsZero() {
 			age = now.Sub(info.Started).Round(time.Second).String()
 		}
-		if len(info.Dirs) > 0 {
-			dirs = strings.Join(info.Dirs, " ")
-		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", info.PID, ready, age, dirs, info.DataDir)
+		t.row(fmt.Sprint(info.PID), ready, age, strings.Join(info.Dirs, " "), info.DataDir)
 	}
-	return table.Flush()
+	return t.writeRows(out)
 }

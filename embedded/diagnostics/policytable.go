@@ -2,10 +2,8 @@ package diagnostics
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -14,44 +12,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_types"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/meta"
 )
-
-// table is what policies are printed as: lines, and then rows of equally many cells.
-type table struct {
-	lines []string
-	rows  [][]string
-}
-
-func (t *table) line(format string, args ...any) {
-	t.lines = append(t.lines, fmt.Sprintf(format, args...))
-}
-
-// row adds a row. An empty cell is a dash.
-func (t *table) row(cells ...string) {
-	for i, cell := range cells {
-		if cell == "" {
-			cells[i] = "-"
-		}
-	}
-	t.rows = append(t.rows, cells)
-}
-
-func (t *table) write(out io.Writer) error {
-	for _, line := range t.lines {
-		if _, err := fmt.Fprintln(out, line); err != nil {
-			return err
-		}
-	}
-	if len(t.rows) < 2 {
-		return nil
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for _, row := range t.rows {
-		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
-}
 
 // metadataText names an object or a default, the kind without its group.
 func metadataText(m *meta.Metadata) string {

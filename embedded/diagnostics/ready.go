@@ -2,10 +2,8 @@ package diagnostics
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
@@ -43,18 +41,10 @@ func askReady(ctx context.Context, dataDir string) (*datadir.RunInfo, *Readiness
 	if err != nil {
 		return nil, nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+info.Addresses["admin"]+"/ready", nil)
-	if err != nil {
-		return info, nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return info, nil, fmt.Errorf("asking the instance: %w", err)
-	}
-	defer response.Body.Close()
 	answer := &Readiness{}
-	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		return info, nil, fmt.Errorf("asking the instance: %w", err)
+	// Who is not ready answers with an error, and the same content.
+	if _, err := ask(ctx, info, "ready", answer); err != nil {
+		return info, nil, err
 	}
 	if !answer.Ready {
 		return info, answer, fmt.Errorf("not ready")

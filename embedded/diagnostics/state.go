@@ -1,14 +1,12 @@
 package diagnostics
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
-	"text/tabwriter"
+	"path"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/printable"
@@ -50,25 +48,13 @@ func AskState(ctx context.Context, dataDir, table string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	address := url.URL{Scheme: "http", Host: info.Addresses["admin"], Path: "/state"}
-	if table != "" {
-		address = *address.JoinPath(table)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("asking the instance: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusNotFound {
-		return nil, fmt.Errorf("there is no table %q; linkerd-lite diagnostics state lists them", table)
-	}
 	described := &State{}
-	if err := json.NewDecoder(response.Body).Decode(described); err != nil {
-		return nil, fmt.Errorf("asking the instance: %s: %w", response.Status, err)
+	status, err := ask(ctx, info, path.Join("state", table), described)
+	switch {
+	case status == http.StatusNotFound:
+		return nil, fmt.Errorf("there is no table %q; linkerd-lite diagnostics state lists them", table)
+	case err != nil:
+		return nil, err
 	}
 	return described, nil
 }
@@ -86,36 +72,23 @@ func StateWriter(format string) (func(io.Writer, *State) error, error) {
 
 // writeState prints whichever of the three there is.
 func writeState(out io.Writer, s *State) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	line := func(columns ...any) {
-		texts := make([]string, len(columns))
-		for i, column := range columns {
-			if texts[i] = printable.Text(fmt.Sprint(column)); texts[i] == "" {
-				texts[i] = "-"
-			}
-		}
-		fmt.Fprintln(table, strings.Join(texts, "\t"))
-	}
+	var t table
 	switch {
 	case s.Tables != nil:
-		line("TABLE", "RESOURCE", "OBJECTS")
-		for _, t := range s.Tables {
-			line(t.Name, t.Resource, t.Objects)
+		t.row("TABLE", "RESOURCE", "OBJECTS")
+		for _, held := range s.Tables {
+			t.row(held.Name, held.Resource, fmt.Sprint(held.Objects))
 		}
 	case s.Views != nil:
-		line("FAMILY", "KEY", "HOLDERS", "VERSION", "REVISION", "CAUSE")
+		t.row("FAMILY", "KEY", "HOLDERS", "VERSION", "REVISION", "CAUSE")
 		for _, v := range s.Views {
-			cause := v.Cause
-			if v.Fault != "" {
-				cause = v.Fault
-			}
-			line(v.Family, v.Key, v.Holders, v.Version, v.Revision, cause)
+			t.row(v.Family, printable.Text(v.Key), fmt.Sprint(v.Holders), fmt.Sprint(v.Version), fmt.Sprint(v.Revision), printable.Text(cmp.Or(v.Fault, v.Cause)))
 		}
 	default:
-		line("KEY", "VERSION")
+		t.row("KEY", "VERSION")
 		for _, row := range s.Rows {
-			line(row.Key, row.Version)
+			t.row(printable.Text(row.Key), printable.Text(row.Version))
 		}
 	}
-	return table.Flush()
+	return t.writeRows(out)
 }
