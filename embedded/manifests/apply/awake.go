@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,11 +72,8 @@ func (c *Cluster) forgetMarkers(ctx context.Context, kind string, gv schema.Grou
 }
 
 func judgeResource(kind string, gv schema.GroupVersion) schema.GroupVersionResource {
-	resource := strings.ToLower(kind) + "s"
-	if plural, ok := strings.CutSuffix(resource, "policys"); ok {
-		resource = plural + "policies"
-	}
-	return gv.WithResource(resource)
+	resource, _ := meta.UnsafeGuessKindToResource(gv.WithKind(kind))
+	return resource
 }
 
 // markersOf are objects of a kind, with what binds them, that refuse the marker alone:

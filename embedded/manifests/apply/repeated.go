@@ -115,7 +115,7 @@ func (c *Cluster) applyRepeated(ctx context.Context, step plan.Step, body map[st
 			FieldManager: FieldManager, FieldValidation: metav1.FieldValidationStrict, DryRun: c.dryRunOption(),
 		})
 	case err == nil:
-		stored, err = c.updateRepeated(ctx, client, rest, body, lists)
+		stored, err = c.updateRepeated(ctx, client, stored, rest, body, lists)
 	}
 	if err != nil {
 		return nil, err
@@ -141,11 +141,7 @@ func (c *Cluster) applyRepeated(ctx context.Context, step plan.Step, body map[st
 
 var trialOptions = metav1.ApplyOptions{FieldManager: FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}}
 
-func (c *Cluster) updateRepeated(ctx context.Context, client dynamic.ResourceInterface, rest *unstructured.Unstructured, body map[string]any, lists []repeated) (*unstructured.Unstructured, error) {
-	before, err := client.Get(ctx, rest.GetName(), metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
+func (c *Cluster) updateRepeated(ctx context.Context, client dynamic.ResourceInterface, before, rest *unstructured.Unstructured, body map[string]any, lists []repeated) (*unstructured.Unstructured, error) {
 	object, err := client.Apply(ctx, rest.GetName(), rest, trialOptions)
 	if err != nil {
 		return nil, err
