@@ -3,9 +3,12 @@ package controlplane
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/webhook"
 )
 
 type fields = map[string]any
@@ -165,21 +168,13 @@ func proxyInitValues() fields {
 func webhookValues() fields {
 	return fields{
 		"caBundle": "", "crtPEM": "", "externalSecret": false, "injectCaFrom": "", "injectCaFromSecret": "",
-		"namespaceSelector": fields{"matchExpressions": []any{
-			fields{"key": "config.linkerd.io/admission-webhooks", "operator": "NotIn", "values": []any{"disabled"}},
-		}},
+		"namespaceSelector": &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{webhook.NotSkipped()}},
 	}
 }
 
 func injectorValues() fields {
-	values := webhookValues()
-	selector := values["namespaceSelector"].(fields)
-	selector["matchExpressions"] = append(selector["matchExpressions"].([]any),
-		fields{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": []any{"kube-system", "cert-manager"}})
-	values["objectSelector"] = fields{"matchExpressions": []any{
-		fields{"key": "linkerd.io/control-plane-component", "operator": "DoesNotExist"},
-		fields{"key": "linkerd.io/cni-resource", "operator": "DoesNotExist"},
-	}}
+	values, hook := webhookValues(), injector.Hook()
+	values["namespaceSelector"], values["objectSelector"] = hook.NamespaceSelector, hook.ObjectSelector
 	return values
 }
 
