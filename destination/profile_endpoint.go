@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"bytes"
 	"cmp"
 	"net/netip"
 	"slices"
@@ -40,10 +39,7 @@ type endpointProfile struct {
 }
 
 func (p endpointProfile) equal(other endpointProfile) bool {
-	if p.pod != other.pod || (p.message == nil) != (other.message == nil) {
-		return false
-	}
-	return p.message == nil || bytes.Equal(p.message.Bytes(), other.message.Bytes())
+	return p.pod == other.pod && p.message.Equal(other.message)
 }
 
 // endpointProfiles is the family of profiles by address.

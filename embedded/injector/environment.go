@@ -80,8 +80,9 @@ func (s *settings) environment(inbound, admin int32) []corev1.EnvVar {
 	set("INBOUND_PORTS", s.inboundPorts())
 	set("INBOUND_PORTS_DISABLE_PROTOCOL_DETECTION", s.opaquePorts())
 	set("DESTINATION_PROFILE_SUFFIXES", s.profileSuffixes())
-	set("DESTINATION_PROFILE_NETWORKS", s.config.ProxyNetworks().String())
-	set("POLICY_CLUSTER_NETWORKS", s.config.ProxyNetworks().String())
+	networks := s.config.ProxyNetworks().String()
+	set("DESTINATION_PROFILE_NETWORKS", networks)
+	set("POLICY_CLUSTER_NETWORKS", networks)
 	for _, limit := range []struct{ name, value string }{
 		{"CONTROL_STREAM_INITIAL_TIMEOUT", "3s"},
 		{"CONTROL_STREAM_IDLE_TIMEOUT", "5m"},

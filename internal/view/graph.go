@@ -213,9 +213,7 @@ func (g *Graph) catchUp() {
 // the view is asked, which has a last version to keep.
 func mayMatter(predicates []func(any) bool, change state.Change) bool {
 	matters := true
-	if fault := problems.Catch(func() { matters = anyRelevant(predicates, change) }); fault != nil {
-		return true
-	}
+	problems.Catch(func() { matters = anyRelevant(predicates, change) })
 	return matters
 }
 

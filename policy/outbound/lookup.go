@@ -45,7 +45,7 @@ func (s *subscription) Next() (step stream.Step) {
 	}
 	step.Fault = now.Fault
 	step.WakeOn(now.Superseded())
-	if answer := now.Value; answer.Encoded != nil && (s.sent.Encoded == nil || !s.sent.equal(answer)) {
+	if answer := now.Value; answer.Encoded != nil && !s.sent.equal(answer) {
 		step.Send(answer.Encoded)
 		s.sent = answer
 	}

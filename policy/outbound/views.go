@@ -1,7 +1,6 @@
 package outbound
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -46,7 +45,7 @@ type policyAnswer struct {
 }
 
 func (a policyAnswer) equal(other policyAnswer) bool {
-	return a.attached == other.attached && (a.Encoded == other.Encoded || bytes.Equal(a.Bytes(), other.Bytes()))
+	return a.attached == other.attached && a.Encoded.Equal(other.Encoded)
 }
 
 // views are the families of views.
@@ -158,7 +157,7 @@ func (v *views) answer(r *view.Reader, key target, consumers []*gateway.Route, p
 		panic(fmt.Sprintf("outbound policy of %v: %v", key, err))
 	}
 	out := policyAnswer{encoded, b.attached()}
-	if previous != nil && bytes.Equal(previous.Bytes(), encoded.Bytes()) {
+	if previous != nil && previous.Encoded.Equal(encoded) {
 		out.Encoded = previous.Encoded
 	}
 	return out
