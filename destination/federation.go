@@ -68,7 +68,7 @@ func newFederationSet(g *view.Graph) *view.Set[federationKey, federation] {
 func membersOf(service *corev1.Service, say report) []memberName {
 	bad := func(message, instead string) {
 		say(problems.Problem{
-			Object: serviceObject(service.Namespace, service.Name), Field: "metadata.annotations[" + linkerd.RemoteDiscoveryAnnotation + "]",
+			Object: serviceObject(service.Namespace, service.Name), Field: problems.Annotation(linkerd.RemoteDiscoveryAnnotation).String(),
 			Message: message, Instead: instead,
 		})
 	}

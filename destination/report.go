@@ -15,7 +15,7 @@ type report func(...problems.Problem)
 // annotation says that part of an annotation's value is ignored.
 func (r report) annotation(object problems.Object, name string, err error) {
 	r(problems.Problem{
-		Object: object, Field: "metadata.annotations[" + name + "]",
+		Object: object, Field: problems.Annotation(name).String(),
 		Message: err.Error(), Instead: "the rest of the annotation counts",
 	})
 }

@@ -1,7 +1,6 @@
 package validator
 
 import (
-	"fmt"
 	"regexp/syntax"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ const (
 type linter struct{ warnings []problems.Problem }
 
 func (l *linter) warn(at *field.Path, format string, args ...any) {
-	l.warnings = append(l.warnings, problems.Problem{Field: at.String(), Message: fmt.Sprintf(format, args...), Severity: problems.Warning})
+	l.warnings = append(l.warnings, problems.Odd(at, format, args...))
 }
 
 // lint looks for what is valid and cannot work. The profile has passed check.

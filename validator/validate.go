@@ -39,10 +39,7 @@ func Validate(object []byte, options Options) []problems.Problem {
 	} else {
 		found = p.lint(options)
 	}
-	for i := range found {
-		found[i].Object = problems.Object{Group: "linkerd.io", Kind: "ServiceProfile", Namespace: p.Namespace, Name: p.Name}
-	}
-	return found
+	return problems.About(problems.Object{Group: "linkerd.io", Kind: "ServiceProfile", Namespace: p.Namespace, Name: p.Name}, found)
 }
 
 var (

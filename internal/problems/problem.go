@@ -80,6 +80,9 @@ func (o Object) String() string {
 	return text
 }
 
+// Annotation is the path of an annotation of any object.
+func Annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
+
 // At is an error of a field.
 func At(at *field.Path, format string, args ...any) *Problem {
 	return &Problem{Field: at.String(), Message: fmt.Sprintf(format, args...), Severity: Error}
@@ -91,6 +94,21 @@ func Of(err *field.Error) *Problem {
 		return nil
 	}
 	return &Problem{Field: err.Field, Message: err.ErrorBody(), Severity: Error}
+}
+
+// Odd is a warning of a field.
+func Odd(at *field.Path, format string, args ...any) Problem {
+	warning := *At(at, format, args...)
+	warning.Severity = Warning
+	return warning
+}
+
+// About makes an object that of all problems, and returns them.
+func About(object Object, found []Problem) []Problem {
+	for i := range found {
+		found[i].Object = object
+	}
+	return found
 }
 
 // Ignored is a field whose value is of no use; instead says what holds in its place.

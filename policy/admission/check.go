@@ -27,13 +27,7 @@ type object struct {
 
 // warn notes what is odd with a field, which is no reason to refuse the object.
 func (o *object) warn(at *field.Path, format string, args ...any) {
-	o.doubt(problems.At(at, format, args...))
-}
-
-func (o *object) doubt(p *problems.Problem) {
-	warning := *p
-	warning.Severity = problems.Warning
-	o.warnings = append(o.warnings, warning)
+	o.warnings = append(o.warnings, problems.Odd(at, format, args...))
 }
 
 // unreadable is an error of a field that keeps the object from being decoded.
@@ -113,10 +107,7 @@ func Check(groupKind schema.GroupKind, namespace string, data []byte) []problems
 	case refusal != nil:
 		found = []problems.Problem{*refusal}
 	}
-	for i := range found {
-		found[i].Object = problems.Object{Group: groupKind.Group, Kind: groupKind.Kind, Namespace: o.namespace, Name: o.name}
-	}
-	return found
+	return problems.About(problems.ObjectOf(groupKind.WithVersion(""), o.namespace, o.name), found)
 }
 
 // decode decodes all but the spec.

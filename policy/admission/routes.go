@@ -88,7 +88,9 @@ func (o *object) warnOfFilters(at *field.Path, filters []gatewayv1.HTTPRouteFilt
 // doubts takes over what cannot be decided.
 func (o *object) doubts(list field.ErrorList) {
 	for _, err := range list {
-		o.doubt(problems.Of(err))
+		warning := problems.Of(err)
+		warning.Severity = problems.Warning
+		o.warnings = append(o.warnings, *warning)
 	}
 }
 

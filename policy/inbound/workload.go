@@ -97,7 +97,7 @@ func judge(obj metav1.Object) judged {
 	if text, ok := annotations[linkerd.DefaultInboundPolicyAnnotation]; ok {
 		var err error
 		spec.defaultPolicy, err = parsePolicyName(text)
-		spec.ignore(annotation(linkerd.DefaultInboundPolicyAnnotation), err)
+		spec.ignore(problems.Annotation(linkerd.DefaultInboundPolicyAnnotation), err)
 	}
 	spec.opaque = spec.ports(annotations, linkerd.OpaquePortsAnnotation)
 	spec.requireIdentity = spec.ports(annotations, linkerd.RequireIdentityAnnotation)
@@ -106,11 +106,9 @@ func judge(obj metav1.Object) judged {
 
 func (j *judged) ports(annotations map[string]string, name string) linkerd.PortSet {
 	ports, err := linkerd.ParsePolicyPorts(annotations[name])
-	j.ignore(annotation(name), err)
+	j.ignore(problems.Annotation(name), err)
 	return ports
 }
-
-func annotation(name string) *field.Path { return field.NewPath("metadata", "annotations").Key(name) }
 
 // ignore notes that a field is of no use, if err is not nil.
 func (j *judged) ignore(at *field.Path, err error) {
