@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -19,52 +18,6 @@ import (
 // clockGrain is how young a file may be for a second write of the same size to
 // leave the same time stamp. Younger files are read again.
 const clockGrain = time.Second
-
-// Source is a file, or a kustomization with all it uses, as last read. It is an
-// immutable value.
-type Source struct {
-	// Path is absolute, Shown as the user would write it. The Path of a
-	// kustomization is that of its file.
-	Path, Shown string
-	// Objects are those of the last content without faults.
-	Objects []Object
-	// Faults are those of the newest content.
-	Faults []Fault
-	// Changed is when the newest content was first seen; what was there before the
-	// first scan counts from its modification time.
-	Changed time.Time
-	// broken is the text that has Faults.
-	broken []byte
-	// Alien says that the Faults are those of a file that is something else than a manifest,
-	// and was never one.
-	Alien bool
-	sum   [sha256.Size]byte
-}
-
-// New is the source of one content, which has no file to be read again from.
-func New(path, shown string, data []byte) *Source {
-	s := &Source{Path: path, Shown: shown}
-	if s.Objects, s.Faults, _ = Parse(shown, data, nil); len(s.Faults) > 0 {
-		s.broken = data
-	}
-	return s
-}
-
-// FieldLine is the line of a field of the object that begins on line, or line itself.
-// The file is read again for it, and must still be what it was.
-func (s *Source) FieldLine(line int, field string) int {
-	if line == 0 || field == "" {
-		return line
-	}
-	data, _, err := readLimited(s.Path)
-	if err != nil || sha256.Sum256(data) != s.sum {
-		return line
-	}
-	return locate(data, line, field)
-}
-
-// Mentions reports whether text that cannot be read has the word name in it.
-func (s *Source) Mentions(name string) bool { return bytes.Contains(s.broken, []byte(name)) }
 
 // Snapshot is the state of all directories at one time. It is an immutable value.
 type Snapshot struct {
@@ -456,11 +409,7 @@ func (s *Scanner) buildKustomization(f found) (saved bool) {
 		if info.ModTime().After(newest) {
 			newest = info.ModTime()
 		}
-		if info.IsDir() {
-			s.lister.watch(path, "")
-		} else {
-			s.lister.watch(filepath.Dir(path), "")
-		}
+		s.watchInput(path, info)
 		s.lister.followLinks(path)
 	}
 	source := &Source{Path: f.path, Shown: f.shown, Objects: objects, Changed: s.changedAt(newest)}
@@ -484,6 +433,14 @@ func (s *Scanner) buildKustomization(f found) (saved bool) {
 	return true
 }
 
+// watchInput watches a directory, or that of a file.
+func (s *Scanner) watchInput(path string, info fs.FileInfo) {
+	if !info.IsDir() {
+		path = filepath.Dir(path)
+	}
+	s.lister.watch(path, "")
+}
+
 func (s *Scanner) inputsUnchanged(known *file) bool {
 	for path, before := range known.inputs {
 		if before != nil && !before.IsDir() && known.readAt.Sub(before.ModTime()) <= clockGrain {
@@ -499,17 +456,7 @@ func (s *Scanner) inputsUnchanged(known *file) bool {
 		if before == nil || !same(before, now) {
 			return false
 		}
-		if now.IsDir() {
-			s.lister.watch(path, "")
-		} else {
-			s.lister.watch(filepath.Dir(path), "")
-		}
+		s.watchInput(path, now)
 	}
 	return true
-}
-
-// sameContent keeps the time of the last change when a build gave the same.
-func sameContent(a, b *Source) bool {
-	return slices.EqualFunc(a.Objects, b.Objects, func(x, y Object) bool { return x.Hash == y.Hash }) &&
-		slices.Equal(a.Faults, b.Faults)
 }
