@@ -142,7 +142,7 @@ func TestStaysTerminating(t *testing.T) {
 	must(t, os.Remove(b.path("ns.yaml")))
 	want := []string{
 		"ConfigMap ns/held: was deleted, and is not gone yet: its finalizers have not been removed: example.com/a",
-		"Namespace old: was deleted, and is not gone yet: APIService v1.foo.example.com is not available: ServiceNotFound: service/nothing is not present; Some content has finalizers",
+		"Namespace old: was deleted, and is not gone yet: its finalizers have not been removed: example.com/b; APIService v1.foo.example.com is not available: ServiceNotFound: service/nothing is not present; Some content has finalizers",
 	}
 	named := func() bool {
 		status := b.sync.Status()

@@ -72,14 +72,14 @@ func (k *Kinds) elsewhere(ctx context.Context, gv schema.GroupVersion) bool {
 
 // namespaceHolder is what the namespace controller says about a namespace that is
 // being deleted, with the APIServices that it cannot ask.
-func (k *Kinds) namespaceHolder(ctx context.Context, name string) string {
+func (k *Kinds) namespaceHolder(ctx context.Context, name string) []string {
 	var namespace struct {
 		Status struct {
 			Conditions []metav1.Condition `json:"conditions"`
 		} `json:"status"`
 	}
 	if err := k.read(ctx, "/api/v1/namespaces/"+name, &namespace); err != nil {
-		return ""
+		return nil
 	}
 	var reasons []string
 	for _, c := range namespace.Status.Conditions {
@@ -96,7 +96,7 @@ func (k *Kinds) namespaceHolder(ctx context.Context, name string) string {
 			reasons = append(reasons, c.Message)
 		}
 	}
-	return strings.Join(reasons, "; ")
+	return reasons
 }
 
 // unavailable lists the APIServices that do not answer.
@@ -136,12 +136,15 @@ func (c *Cluster) Holder(ctx context.Context, key source.Key, version string) (w
 		return "", false, err
 	case meta.DeletionTimestamp == nil:
 		return "", true, nil // another one of this name
-	case key.GroupKind() == plan.NamespaceKind:
-		return c.Kinds.namespaceHolder(ctx, key.Name), false, nil
-	case len(meta.Finalizers) > 0:
-		return "its finalizers have not been removed: " + strings.Join(meta.Finalizers, ", "), false, nil
 	}
-	return "", false, nil
+	var reasons []string
+	if len(meta.Finalizers) > 0 {
+		reasons = append(reasons, "its finalizers have not been removed: "+strings.Join(meta.Finalizers, ", "))
+	}
+	if key.GroupKind() == plan.NamespaceKind {
+		reasons = append(reasons, c.Kinds.namespaceHolder(ctx, key.Name)...)
+	}
+	return strings.Join(reasons, "; "), false, nil
 }
 
 // isAnswer reports that err is what a server said, so that there is one.
