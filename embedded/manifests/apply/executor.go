@@ -240,13 +240,19 @@ func (c *Cluster) release(ctx context.Context, step plan.Step) error {
 // and with no trace of ours: that part goes on as if no manifest had been there.
 func (c *Cluster) restore(ctx context.Context, step plan.Step) error {
 	object := step.Manifest.Object
+	own := map[string]any{"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": map[string]any{"name": step.Object.Name}}
 	var patch []jsonOperation
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		switch name {
 		case "apiVersion", "kind", "metadata", "status":
 		default:
+			own[name] = object[name]
 			patch = append(patch, jsonOperation{"add", "/" + name, object[name]})
 		}
+	}
+	// Finalizers and owners are of several: an apply without them takes back the manifest's alone.
+	if _, err := c.patch(ctx, step, own); err != nil {
+		return err
 	}
 	metadata, _ := object["metadata"].(map[string]any)
 	for _, name := range []string{"labels", "annotations"} {
