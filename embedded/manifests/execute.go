@@ -84,8 +84,10 @@ func (s *Syncer) onlyRecorded(steps []plan.Step) []plan.Step {
 // settle takes note of one outcome.
 func (s *Syncer) settle(ctx context.Context, o apply.Outcome, snapshot *source.Snapshot, done *tally) {
 	step := o.Step
-	for _, text := range o.Warnings {
-		s.printer.warning(warningOf(snapshot, step, text))
+	if step.Action == plan.Apply { // else there is no file that could be mended
+		for _, text := range o.Warnings {
+			s.printer.warning(warningOf(snapshot, step, text))
+		}
 	}
 	if o.IgnoredStatus != "" {
 		s.printer.ignoredStatus(step, o.IgnoredStatus)

@@ -31,6 +31,8 @@ type printer struct {
 	warned  map[string]bool
 	noticed map[schema.GroupKind]bool
 	polled  string
+	// planned says that a plan was printed whose result was not.
+	planned bool
 }
 
 func newPrinter(out io.Writer, now func() time.Time) *printer {
@@ -54,6 +56,7 @@ func (p *printer) plan(made *plan.Plan) {
 	if !slices.ContainsFunc(slices.Concat(made.Apply, made.Prune), func(s plan.Step) bool { return !s.Again }) {
 		return
 	}
+	p.planned = true
 	p.line("%s", made.Counts())
 	lines := 0
 	for _, steps := range [][]plan.Step{made.Apply, made.Prune} {
@@ -72,8 +75,13 @@ func (p *printer) plan(made *plan.Plan) {
 // flush. While the directory itself may still put them right (coming), it is more patient.
 // It returns when it wants to be asked again; zero: when something changes.
 func (p *printer) result(done tally, faults, waiting, notices []source.Fault, flush, coming bool) (due time.Time) {
-	if done.applied > 0 || done.pruned > 0 {
-		p.line("%d applied, %d pruned in %s", done.applied, done.pruned, done.took.Round(time.Millisecond))
+	if done.applied > 0 || done.pruned > 0 || p.planned {
+		failed := ""
+		if len(done.failed) > 0 {
+			failed = fmt.Sprintf(", %d failed", len(done.failed))
+		}
+		p.line("%d applied, %d pruned%s in %s", done.applied, done.pruned, failed, done.took.Round(time.Millisecond))
+		p.planned = false
 	}
 	current := map[string]bool{}
 	age := faultAge

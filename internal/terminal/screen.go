@@ -102,7 +102,7 @@ func cut(line string, width int) string {
 }
 
 // marks are the words at the beginning of lines that have a colour.
-var marks = regexp.MustCompile(`^(?:\s*(√|apply)|\s*(prune|waiting|‼)|\s*(failed|error|×)|(warning):|\S+ (?:level=(WARN)|level=(ERROR)))(?:\s|$)`)
+var marks = regexp.MustCompile(`^(?:manifests:)?(?:\s*(√|apply)|\s*(prune|waiting|warning|drift|‼)|\s*(failed|error|×)|\S+ (?:level=(WARN)|level=(ERROR)))(?:[\s:]|$)`)
 
 // painted colours the word that says what kind of line it is.
 func (s *Screen) painted(line string) string {
@@ -114,7 +114,7 @@ func (s *Screen) painted(line string) string {
 		return line
 	}
 	const green, yellow, red = "32", "33", "31"
-	for group, colour := range []string{green, yellow, red, yellow, yellow, red} {
+	for group, colour := range []string{green, yellow, red, yellow, red} {
 		if begin, end := at[2*group+2], at[2*group+3]; begin >= 0 {
 			return line[:begin] + "\x1b[" + colour + ";1m" + line[begin:end] + "\x1b[0m" + line[end:]
 		}

@@ -67,6 +67,9 @@ func TestScreenColours(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Warn("x")
 	for _, test := range []struct{ line, word, colour string }{
 		{"warning: not settled\n", "warning", "33"},
+		{"manifests: warning: a.yaml: deprecated\n", "warning", "33"},
+		{"manifests: drift: Service ns/web: being deleted\n", "drift", "33"},
+		{"manifests: error: a.yaml:3: no such field\n", "error", "31"},
 		{log.String(), "WARN", "33"},
 		{"  apply    Service shop/cart\n", "apply", "32"},
 		{"  prune    Service shop/cart\n", "prune", "33"},

@@ -344,7 +344,7 @@ func (p *Plan) prune(in Input, desired map[source.Key]place) {
 			continue
 		}
 		step := Step{
-			Action: Prune, Object: key, File: record.File, Path: record.File, Before: record,
+			Action: Prune, Object: key, File: place.Shown, Path: record.File, Before: record,
 			GVK: key.GroupKind().WithVersion(record.Version),
 		}
 		if base, ok := in.Base[key]; ok {

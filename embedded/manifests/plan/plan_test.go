@@ -175,7 +175,7 @@ func TestPlan(t *testing.T) {
 			name:    "gone a moment ago",
 			records: []Record{applied(t, "a", cm("a", "1"))},
 			edit: func(s *Input) {
-				s.Places["/a"] = source.Place{Changed: now.Add(-time.Millisecond)}
+				s.Places["/a"] = source.Place{Shown: "/a", Changed: now.Add(-time.Millisecond)}
 			},
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed
   keep     ConfigMap ns/a  (/a: its file changed less than a second ago)
@@ -204,7 +204,7 @@ func TestPlan(t *testing.T) {
 		{
 			name:    "its directory is not seen",
 			records: []Record{applied(t, "a", cm("a", "1"))},
-			edit:    func(s *Input) { s.Places["/a"] = source.Place{Held: "its file cannot be seen now"} },
+			edit:    func(s *Input) { s.Places["/a"] = source.Place{Shown: "/a", Held: "its file cannot be seen now"} },
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed
   keep     ConfigMap ns/a  (/a: its file cannot be seen now)
 `,
@@ -212,7 +212,7 @@ func TestPlan(t *testing.T) {
 		{
 			name:    "its directory has no objects any more (F3)",
 			records: []Record{applied(t, "a", cm("a", "1")), applied(t, "a", cm("b", "1"))},
-			edit:    func(s *Input) { s.Places["/a"] = source.Place{Empty: "dir", Changed: long} },
+			edit:    func(s *Input) { s.Places["/a"] = source.Place{Shown: "/a", Empty: "dir", Changed: long} },
 			want: `0 to apply, 0 to prune, 0 unchanged, 0 failed
   keep     ConfigMap ns/a  (/a: dir has no objects any more)
   keep     ConfigMap ns/b  (/a: dir has no objects any more)
@@ -319,7 +319,7 @@ func TestPlan(t *testing.T) {
 			s := Input{
 				Now: now, Records: map[source.Key]Record{}, Kinds: map[schema.GroupVersionKind]Kind{},
 				Unknown: map[schema.GroupVersionKind]string{},
-				Places:  map[string]source.Place{"/a": {Changed: long}, "/foreign": {Foreign: true}},
+				Places:  map[string]source.Place{"/a": {Shown: "/a", Changed: long}, "/old": {Shown: "/old"}, "/foreign": {Foreign: true}},
 			}
 			for _, path := range []string{"a", "b", "c", "r"} {
 				if content, ok := test.files[path]; ok {

@@ -14,6 +14,8 @@ const SettleTime = time.Second
 
 // Place is what is known about a path that objects came from. It is a value.
 type Place struct {
+	// Shown is the path as the user would write it, if it belongs to a directory of this run.
+	Shown string
 	// Foreign says that the path belongs to no directory of this run, whose objects are
 	// none of its business.
 	Foreign bool
@@ -29,9 +31,13 @@ type Place struct {
 // Place looks at a path that may be gone.
 func (s *Snapshot) Place(path string) Place {
 	place := Place{Changed: s.changed(path), Empty: s.emptyPlace(path)}
-	switch {
-	case !slices.ContainsFunc(s.roots, func(r root) bool { return within(path, r.abs) }):
+	i := slices.IndexFunc(s.roots, func(r root) bool { return within(path, r.abs) })
+	if i < 0 {
 		place.Foreign = true
+		return place
+	}
+	place.Shown = filepath.Join(s.roots[i].shown, strings.TrimPrefix(path, s.roots[i].abs))
+	switch {
 	case s.isUnread(path):
 		place.Held = "its file cannot be seen now"
 	case s.isFilling(path):
