@@ -9,10 +9,8 @@ import (
 	"google.golang.org/grpc"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
 
 // calls is a Destination service that tells when its calls end.
 type calls struct {
@@ -57,7 +55,7 @@ func (n *news) wait() <-chan struct{} {
 // until waits until the condition holds, which it looks at whenever there are news.
 func (n *news) until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(eventually.Patience)
 	for {
 		next := n.wait()
 		if condition() {
@@ -77,7 +75,7 @@ func goroutinesEnd(t testing.TB, limit int) {
 	t.Helper()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(eventually.Patience)
 	for runtime.NumGoroutine() > limit {
 		select {
 		case <-look.C:

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 func dial(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", l.Addr().String(), 10*time.Second)
+	conn, err := net.DialTimeout("tcp", l.Addr().String(), eventually.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(eventually.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	return conn

@@ -105,7 +105,7 @@ func TestControllerPanics(t *testing.T) {
 	bad.object["spec"].(map[string]any)["replicas"] = int64(-1)
 	h.put(bad)
 	var said []problems.Problem
-	eventually.Holds(t, tickWithin, "the panic is a problem", func() bool {
+	eventually.Holds(t, "the panic is a problem", func() bool {
 		said = slices.DeleteFunc(h.problems.List(), func(p problems.Problem) bool { return p.Source != "kubernetes" })
 		return len(said) > 0
 	}, nil)
@@ -123,7 +123,7 @@ func TestControllerPanics(t *testing.T) {
 	if _, err := client.AppsV1().ReplicaSets("shop").Create(t.Context(), good, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Holds(t, tickWithin, "another ReplicaSet has its pod", func() bool {
+	eventually.Holds(t, "another ReplicaSet has its pod", func() bool {
 		pods, err := client.CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{LabelSelector: "app=good"})
 		return err == nil && len(pods.Items) == 1
 	}, nil)
@@ -167,7 +167,7 @@ func testHostile(t *testing.T, mutations int, asBefore bool, without ...string) 
 	h.tick(clients, 1)
 	for name, want := range before {
 		var got string
-		eventually.Holds(t, tickWithin, "the answer about "+name+" is right again", func() bool {
+		eventually.Holds(t, "the answer about "+name+" is right again", func() bool {
 			got = clients.ask(name)
 			return got == want
 		}, func() string { return "got\n" + got + "\nwant\n" + want })
@@ -353,7 +353,7 @@ func (h *hostile) tick(c *clients, n int) {
 	port := 1000 + n
 	clock.object["ports"].([]any)[0].(map[string]any)["port"] = int64(port)
 	h.put(clock)
-	eventually.Holds(h.t, tickWithin, fmt.Sprintf("the stream about the clock has port %d", port), func() bool {
+	eventually.Holds(h.t, fmt.Sprintf("the stream about the clock has port %d", port), func() bool {
 		select {
 		case err := <-h.ended:
 			h.t.Fatalf("the cluster has ended: %v", err)

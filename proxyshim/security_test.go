@@ -17,6 +17,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/proxyshim"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 // Each attempt is refused, counted, logged, and leaves nothing behind.
@@ -147,7 +148,7 @@ func TestRefusals(t *testing.T) {
 			f := start(t, options{timeout: 300 * time.Millisecond, strict: true})
 			conn := test.attempt(t, f)
 			defer conn.Close()
-			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = conn.SetReadDeadline(time.Now().Add(eventually.Patience))
 			if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "i/o timeout") {
 				t.Errorf("the connection was not closed: %v", err)
 			}
@@ -226,7 +227,7 @@ func TestStopWithHalfOpenConnections(t *testing.T) {
 	}
 	begin := time.Now()
 	f.stop()
-	if took := time.Since(begin); took > 500*time.Millisecond {
+	if took := time.Since(begin); took > eventually.Allowed(500*time.Millisecond) {
 		t.Errorf("the stop took %v", took)
 	}
 	if _, err := stream.Recv(); err != io.EOF {

@@ -239,7 +239,7 @@ func (f *fixture) web() *meshclient.Identity {
 // get opens a Get stream and returns its first message.
 func get(t testing.TB, cc *grpc.ClientConn) (grpc.ServerStreamingClient[destination.Update], error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), eventually.Patience)
 	t.Cleanup(cancel)
 	stream, err := destination.NewDestinationClient(cc).Get(ctx, &destination.GetDestination{Path: "web.emojivoto.svc.cluster.local:80"})
 	if err != nil {
@@ -259,7 +259,7 @@ func (f *fixture) metric(name string, labels map[string]string) float64 {
 // eventually waits until check is true.
 func (f *fixture) eventually(what string, check func() bool) {
 	f.t.Helper()
-	eventually.Holds(f.t, 10*time.Second, what, check, func() string { return "log:\n" + f.log.String() })
+	eventually.Holds(f.t, what, check, func() string { return "log:\n" + f.log.String() })
 }
 
 // What a proxy does: certificate first, then destination and policy by mutual

@@ -110,7 +110,7 @@ func TestControllerStartsWithItsFirstObject(t *testing.T) {
 			if _, err := client.BatchV1().Jobs("ns").Create(t.Context(), newJob("b", ptr.To[int32](1)), metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			eventually.Holds(t, 10*time.Second, "the second Job is known", func() bool {
+			eventually.Holds(t, "the second Job is known", func() bool {
 				_, err := tools.factory.Batch().V1().Jobs().Lister().Jobs("ns").Get("b")
 				return err == nil
 			}, func() string { return "" })
@@ -170,7 +170,7 @@ func TestTokenSecret(t *testing.T) {
 		},
 	)
 	running(t, New(Config{RootCA: []byte("the CA"), AccountsKeyFile: file}), client, "serviceaccount-token")
-	eventually.Holds(t, 20*time.Second, "the Secret has a token", func() bool {
+	eventually.Holds(t, "the Secret has a token", func() bool {
 		secret, err := client.CoreV1().Secrets("ns").Get(t.Context(), "mirror-token", metav1.GetOptions{})
 		return err == nil && strings.Count(string(secret.Data["token"]), ".") == 2 && string(secret.Data["ca.crt"]) == "the CA" && string(secret.Data["namespace"]) == "ns"
 	}, func() string { return "" })
@@ -187,7 +187,7 @@ func TestReplicationController(t *testing.T) {
 		},
 	})
 	running(t, New(Config{}), client, "replicationcontroller")
-	eventually.Holds(t, 20*time.Second, "there is a pod", func() bool {
+	eventually.Holds(t, "there is a pod", func() bool {
 		pods, err := client.CoreV1().Pods("ns").List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(pods.Items) == 1 && pods.Items[0].OwnerReferences[0].Name == "web"
 	}, func() string { return "" })
@@ -248,7 +248,7 @@ func TestApprovedRequestIsSigned(t *testing.T) {
 		}
 		return request.Status.Certificate
 	}
-	eventually.Holds(t, 20*time.Second, "the approved request is signed", func() bool { return len(issued("approved")) > 0 }, func() string { return "" })
+	eventually.Holds(t, "the approved request is signed", func() bool { return len(issued("approved")) > 0 }, func() string { return "" })
 	certs, err := cert.ParseCertsPEM(issued("approved"))
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestNoticeOfWhatIsNotServed(t *testing.T) {
 	claims := client.CoreV1().PersistentVolumeClaims("ns")
 	told := func(n int) {
 		t.Helper()
-		eventually.Holds(t, 10*time.Second, "problems are told of", func() bool { return len(table.List()) == n }, func() string { return fmt.Sprint(table.List()) })
+		eventually.Holds(t, "problems are told of", func() bool { return len(table.List()) == n }, func() string { return fmt.Sprint(table.List()) })
 	}
 	told(0)
 	for _, name := range []string{"a", "b"} {

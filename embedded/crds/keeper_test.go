@@ -168,5 +168,5 @@ func apply(crd *apiextensionsv1.CustomResourceDefinition) ([]byte, error) {
 
 func await(t *testing.T, condition func() bool) {
 	t.Helper()
-	eventually.Holds(t, 30*time.Second, "the definition is as it should be", condition, nil)
+	eventually.Holds(t, "the definition is as it should be", condition, nil)
 }

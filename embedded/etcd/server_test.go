@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/parts"
 )
 
@@ -38,7 +39,7 @@ func start(t *testing.T, dir string) (*clientv3.Client, func()) {
 		t.Fatal(err)
 	}
 	stop := parts.Start(t, time.Minute, server.Run)
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop(), DialTimeout: 5 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop(), DialTimeout: eventually.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func start(t *testing.T, dir string) (*clientv3.Client, func()) {
 		client.Close()
 		begin := time.Now()
 		stop()
-		if took := time.Since(begin); took > 2*time.Second {
+		if took := time.Since(begin); took > eventually.Allowed(2*time.Second) {
 			t.Errorf("stopping took %v", took)
 		}
 	}

@@ -222,7 +222,7 @@ func (a *api) awaitReady(name string) *corev1.Pod {
 
 func (a *api) eventually(condition func() bool, failure func() string) {
 	a.t.Helper()
-	eventually.Holds(a.t, 10*time.Second, "the API server holds it", condition, failure)
+	eventually.Holds(a.t, "the API server holds it", condition, failure)
 }
 
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {

@@ -80,7 +80,7 @@ func (b *bench) write(name, content string) {
 
 func (b *bench) eventually(what string, is func() bool) {
 	b.t.Helper()
-	eventually.Holds(b.t, 10*time.Second, what, is, func() string {
+	eventually.Holds(b.t, what, is, func() string {
 		return fmt.Sprintf("requests:\n%s\nstatus: %+v", strings.Join(b.api.requests(""), "\n"), b.sync.Status())
 	})
 }

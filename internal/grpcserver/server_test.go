@@ -87,7 +87,7 @@ func start(t testing.TB, naming grpcserver.Naming, p *policies) *fixture {
 			if err != nil {
 				t.Errorf("Serve: %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(eventually.Patience):
 			t.Error("Serve did not return")
 		}
 	})
@@ -110,7 +110,7 @@ func (f *fixture) hold(_ *inbound.PortSpec, out grpc.ServerStreamingServer[inbou
 // soon waits until check is true.
 func soon(t testing.TB, what string, check func() bool) {
 	t.Helper()
-	eventually.Holds(t, 10*time.Second, what, check, nil)
+	eventually.Holds(t, what, check, nil)
 }
 
 func TestEncodedIsShared(t *testing.T) {
@@ -334,7 +334,7 @@ func TestStop(t *testing.T) {
 			err := <-f.ended
 			took := time.Since(begin)
 			f.ended <- err
-			if took > test.within {
+			if took > eventually.Allowed(test.within) {
 				t.Errorf("stop took %v, want at most %v", took, test.within)
 			}
 			after()

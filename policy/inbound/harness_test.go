@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -164,5 +163,5 @@ func (s *follower) quiet() { s.t.Helper(); s.want() }
 // soon waits for a condition in real time.
 func soon(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	eventually.Holds(t, 20*time.Second, what, condition, nil)
+	eventually.Holds(t, what, condition, nil)
 }

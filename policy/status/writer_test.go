@@ -478,7 +478,7 @@ func TestThousandRoutes(t *testing.T) {
 		c.apply(routeDoc("HTTPRoute", fmt.Sprint("r", i), toService, "{name: backend}"))
 	}
 	last := time.Now()
-	eventually.Holds(t, 20*time.Second, "1000 routes have a status", func() bool { return c.patched() >= 1000 }, func() string { return fmt.Sprint(c.patched(), " have") })
+	eventually.Holds(t, "1000 routes have a status", func() bool { return c.patched() >= 1000 }, func() string { return fmt.Sprint(c.patched(), " have") })
 	t.Logf("status of 1000 routes written %v after the last apply, %d patches", time.Since(last), c.patched())
 	if due := m.due(); len(due) > 0 {
 		t.Errorf("more is due: %d", len(due))

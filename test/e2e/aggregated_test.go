@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,7 +47,7 @@ func TestAggregatedServer(t *testing.T) {
 		p := launch(t, dataDir, "--unsafe-no-fsync")
 		p.wait(t)
 		var trusted map[string]string
-		within(t, 20*time.Second, "what aggregated servers need to know is published", func() bool {
+		within(t, "what aggregated servers need to know is published", func() bool {
 			published, err := p.client(t).CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 			if err == nil {
 				trusted = published.Data
@@ -79,7 +78,7 @@ func TestAggregatedServer(t *testing.T) {
 		if !roots.AppendCertsFromPEM([]byte(authority)) {
 			t.Fatalf("no certificate in %q", authority)
 		}
-		within(t, 30*time.Second, "it is asked for whoever asks", func() bool {
+		within(t, "it is asked for whoever asks", func() bool {
 			_, err := p.client(t).Discovery().RESTClient().Get().AbsPath("/apis/own.example.com/v1/somethings").DoRaw(t.Context())
 			if err != nil {
 				return false

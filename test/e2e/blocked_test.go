@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 // Whatever lies in the directory or in the store, the instance gets ready, goes on,
@@ -40,7 +41,7 @@ func TestBlockersInTheDirectory(t *testing.T) {
 			saved := func() {
 				t.Helper()
 				writeFile(t, file, row.manifest)
-				within(t, 30*time.Second, "it is applied and blocks", func() bool { return row.stored(t, p) && !isFree(t, p.client(t)) })
+				within(t, "it is applied and blocks", func() bool { return row.stored(t, p) && !isFree(t, p.client(t)) })
 			}
 			gone := func() {
 				t.Helper()
@@ -50,7 +51,7 @@ func TestBlockersInTheDirectory(t *testing.T) {
 			}
 			free := func() {
 				t.Helper()
-				within(t, 30*time.Second, "objects can be written again", func() bool { return !row.stored(t, p) && isFree(t, p.client(t)) })
+				within(t, "objects can be written again", func() bool { return !row.stored(t, p) && isFree(t, p.client(t)) })
 			}
 			start := func(args ...string) {
 				t.Helper()
@@ -62,7 +63,7 @@ func TestBlockersInTheDirectory(t *testing.T) {
 			writeFile(t, file, row.manifest)
 			writeFile(t, filepath.Join(dir, "web.yaml"), endpoints(1))
 			start(dir)
-			within(t, 30*time.Second, "it is applied and blocks", func() bool { return row.stored(t, p) && !isFree(t, p.client(t)) })
+			within(t, "it is applied and blocks", func() bool { return row.stored(t, p) && !isFree(t, p.client(t)) })
 			row.remove(t, p)
 			free()
 			gone()
@@ -152,7 +153,7 @@ func TestOwnObjectsHeld(t *testing.T) {
 	const roots = "linkerd-identity-trust-roots"
 	truth := holds(configMapsResource, "linkerd", roots, "data")
 	patch(configMapsResource, "linkerd", roots, `{"immutable": true, "data": {"ca-bundle.crt": "another"}}`)
-	within(t, 5*time.Second, "the trust roots are the true ones", func() bool {
+	within(t, "the trust roots are the true ones", func() bool {
 		return holds(configMapsResource, "linkerd", roots, "data") == truth && holds(configMapsResource, "linkerd", roots, "immutable") == "null"
 	})
 
@@ -175,7 +176,7 @@ func TestOwnObjectsHeld(t *testing.T) {
 	objects = p.dynamic(t)
 	says := func(want string) {
 		t.Helper()
-		within(t, 30*time.Second, want+" is said", func() bool { return strings.Contains(p.said(), want) })
+		within(t, want+" is said", func() bool { return strings.Contains(p.said(), want) })
 	}
 	// One Pod that nobody can read keeps all of them, and so the namespace.
 	says("being deleted, and comes back with all its objects when that is done")
@@ -189,11 +190,11 @@ func TestOwnObjectsHeld(t *testing.T) {
 	says("example.com/hold")
 	patch(serversResource, "default", "held", `{"metadata": {"finalizers": []}}`)
 	patch(configMapsResource, "linkerd", "linkerd-config", `{"metadata": {"finalizers": []}}`)
-	within(t, 60*time.Second, "the namespace and its objects are back", func() bool {
+	within(t, "the namespace and its objects are back", func() bool {
 		return holds(namespacesResource, "", "linkerd", "metadata", "deletionTimestamp") == "null" &&
 			holds(configMapsResource, "linkerd", roots, "data") == truth
 	})
-	within(t, 30*time.Second, "the definition is back", func() bool {
+	within(t, "the definition is back", func() bool {
 		_, err := objects.Resource(serversResource).List(t.Context(), metav1.ListOptions{})
 		return err == nil && holds(crdsResource, "", "servers.policy.linkerd.io", "metadata", "deletionTimestamp") == "null"
 	})
@@ -201,7 +202,7 @@ func TestOwnObjectsHeld(t *testing.T) {
 	// F6: deleted in a running instance, everything comes back by itself.
 	remove(namespacesResource, "", "linkerd")
 	remove(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", "linkerd-policy-validator-webhook-config")
-	within(t, 30*time.Second, "all is there again", func() bool {
+	within(t, "all is there again", func() bool {
 		return holds(namespacesResource, "", "linkerd", "metadata", "deletionTimestamp") == "null" &&
 			holds(configMapsResource, "linkerd", roots, "data") == truth &&
 			holds(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}, "", "linkerd-policy-validator-webhook-config", "metadata", "name") != ""
@@ -244,7 +245,7 @@ func TestDeadConversionWebhook(t *testing.T) {
 		"apiVersion": "policy.linkerd.io/v1beta3", "kind": "Server", "metadata": map[string]any{"name": "old"},
 		"spec": map[string]any{"podSelector": map[string]any{}, "port": int64(80)},
 	}}
-	within(t, 20*time.Second, "an object is stored in the old version", func() bool {
+	within(t, "an object is stored in the old version", func() bool {
 		_, err := objects.Resource(serversResource).Namespace("default").Create(t.Context(), server, metav1.CreateOptions{})
 		return err == nil || apierrors.IsAlreadyExists(err)
 	})
@@ -258,24 +259,25 @@ func TestDeadConversionWebhook(t *testing.T) {
 	p = launch(t, dataDir, "--unsafe-no-fsync")
 	p.wait(t)
 	objects = p.dynamic(t)
-	within(t, 30*time.Second, "the definition is named", func() bool { return strings.Contains(p.said(), "servers.policy.linkerd.io") })
+	within(t, "the definition is named", func() bool { return strings.Contains(p.said(), "servers.policy.linkerd.io") })
 	update(func(spec map[string]any) { spec["conversion"] = map[string]any{"strategy": "None"} })
-	within(t, 30*time.Second, "the objects can be read", func() bool {
+	within(t, "the objects can be read", func() bool {
 		list, err := objects.Resource(serversResource).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(list.Items) == 1
 	})
 	p.stop(t, syscall.SIGTERM)
 }
 
-func within(t testing.TB, limit time.Duration, what string, holds func() bool) {
+// within is eventually.Holds for what costs a request.
+func within(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(limit * slowness())
+	deadline := time.After(eventually.Patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("not within %v: %s", limit*slowness(), what)
+			t.Fatalf("waited in vain for %v: %s", eventually.Patience, what)
 		case <-tick.C:
 		}
 	}

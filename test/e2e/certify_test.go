@@ -17,6 +17,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/meshclient"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 // TestCertifyWithRealTokens asks identity for certificates with tokens that the
@@ -126,7 +127,7 @@ func TestCertifyWithRealTokens(t *testing.T) {
 		}
 		took := time.Since(began)
 		t.Logf("500 certificates in %v", took)
-		if took > 3*time.Second*slowness() {
+		if took > eventually.Allowed(3*time.Second) {
 			t.Errorf("500 certificates took %v", took)
 		}
 	})
@@ -146,7 +147,7 @@ func TestCertifyWithRealTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The API server remembers answers about tokens for some seconds.
-			deadline := time.Now().Add(30 * time.Second * slowness())
+			deadline := time.Now().Add(eventually.Patience)
 			ticker := time.NewTicker(100 * time.Millisecond)
 			defer ticker.Stop()
 			for {

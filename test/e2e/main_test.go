@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/linkerd-lite/linkerd-lite/cmd/linkerd-lite/app"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 // TestMain makes this test binary the program too: it is linked once.
@@ -72,32 +73,19 @@ func condition(name string) (bool, error) {
 	return false, fmt.Errorf("unknown condition %q", name)
 }
 
-// until DURATION COMMAND [ARG...] runs COMMAND until it succeeds, or with ! until it fails.
+// until COMMAND [ARG...] runs COMMAND until it succeeds, or with ! until it fails.
 func until(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) < 2 {
-		ts.Fatalf("usage: until DURATION COMMAND [ARG...]")
-	}
-	limit, err := time.ParseDuration(args[0])
-	ts.Check(err)
-	deadline := time.Now().Add(limit * slowness())
+	deadline := time.Now().Add(eventually.Patience)
 	for {
-		err := ts.Exec(args[1], args[2:]...)
+		err := ts.Exec(args[0], args[1:]...)
 		if (err == nil) != neg {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("not within %v: %s", limit, strings.Join(args[1:], " "))
+			ts.Fatalf("waited in vain for %v: %s", eventually.Patience, strings.Join(args, " "))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-// slowness multiplies the limits of scripts, from E2E_SLOWNESS, for machines that do other things too.
-func slowness() time.Duration {
-	if n, err := strconv.Atoi(os.Getenv("E2E_SLOWNESS")); err == nil && n > 0 {
-		return time.Duration(n)
-	}
-	return 1
 }
 
 // listen NAME occupies a free port on loopback and sets $NAME to its address.
@@ -116,8 +104,8 @@ func signalInstance(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Kill(pid, signals[args[0]]))
 }
 
-// took LIMIT fails when more time has passed since the last "took"; "took -"
-// only starts the clock.
+// took LIMIT fails when more time than eventually.Allowed has passed since the last
+// "took"; "took -" only starts the clock.
 func took(ts *testscript.TestScript, _ bool, args []string) {
 	clock := ts.Value(clockKey{}).(*time.Time)
 	began, now := *clock, time.Now()
@@ -127,7 +115,7 @@ func took(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	limit, err := time.ParseDuration(args[0])
 	ts.Check(err)
-	if now.Sub(began) > limit*slowness() {
+	if now.Sub(began) > eventually.Allowed(limit) {
 		ts.Fatalf("took %v, more than %v", now.Sub(began), limit)
 	}
 }

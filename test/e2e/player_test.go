@@ -25,14 +25,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 	"github.com/linkerd-lite/linkerd-lite/test/recorded"
 )
 
 const (
 	// silence is how long nothing must be heard after a change until it counts as settled.
 	silence = 250 * time.Millisecond
-	// answerLimit is how long an answer may take.
-	answerLimit = 10 * time.Second
 )
 
 // clusterClient reaches an instance as users and proxies do.
@@ -162,7 +161,7 @@ func (p *player) quiet() {
 
 func (p *player) want(step recorded.Step) {
 	p.t.Helper()
-	limit := time.After(answerLimit)
+	limit := time.After(eventually.Patience)
 	for {
 		news := p.calls[step.Name].News()
 		diff, err := p.calls[step.Name].Want(step.Content)

@@ -17,6 +17,7 @@ import (
 
 	destinationpb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
 const (
@@ -63,7 +64,7 @@ func TestStopWithOpenStreams(t *testing.T) {
 	open.Wait()
 	took := p.stop(t, syscall.SIGTERM)
 	t.Logf("%d streams, %d watches: stopped in %v", stopStreams, stopWatches, took)
-	if took > stopLimit*slowness() {
+	if took > eventually.Allowed(stopLimit) {
 		t.Errorf("the stop took %v, more than %v\n%s", took, stopLimit, p.output.Bytes())
 	}
 	ended.Wait()

@@ -21,9 +21,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
 )
 
-// patience is how long a run waits for what must happen.
-const patience = 20 * time.Second
-
 // Run is a server process and its clients, which decode nothing.
 type Run struct {
 	tb        testing.TB
@@ -190,7 +187,7 @@ func (r *Run) await(what string) {
 	r.tb.Helper()
 	select {
 	case <-r.heard:
-	case <-time.After(patience):
+	case <-time.After(eventually.Patience):
 		r.tb.Fatalf("waited in vain until %s: %d do not", what, r.due.Load())
 	}
 }
@@ -206,7 +203,7 @@ func (r *Run) Messages() (sum int64) {
 // WaitUntilIdle waits until the server holds no views.
 func (r *Run) WaitUntilIdle() {
 	r.tb.Helper()
-	eventually.Holds(r.tb, patience, "all streams are gone", func() bool { return r.Tell("stat").Views == 0 }, nil)
+	eventually.Holds(r.tb, "all streams are gone", func() bool { return r.Tell("stat").Views == 0 }, nil)
 }
 
 // ReportMemory reports what each of so many streams costs.

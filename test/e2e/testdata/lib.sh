@@ -1,9 +1,11 @@
 # Sourced by the shell parts of scripts; setup puts it into each work directory.
 set -e
 k() { linkerd-lite kubectl "$@"; }
-# within SECONDS COMMAND...: wait until COMMAND succeeds; E2E_SLOWNESS multiplies the time.
+# within SECONDS COMMAND...: wait until COMMAND succeeds; for a minute if the machine is not said to be quiet.
 within() {
-	end=$(($(date +%s%N) + $1 * ${E2E_SLOWNESS:-1} * 1000000000)); shift
+	seconds=$1; shift
+	[ "$LINKERD_LITE_QUIET" = 1 ] || seconds=60
+	end=$(($(date +%s%N) + seconds * 1000000000))
 	until "$@" >/dev/null 2>&1; do
 		[ $(date +%s%N) -lt $end ] || { echo "not in time: $*" >&2; exit 1; }
 		sleep 0.05
