@@ -11,7 +11,7 @@ var formats = map[string]func([]Var) string{
 	"env": func(vars []Var) string {
 		var b strings.Builder
 		for _, v := range vars {
-			fmt.Fprintf(&b, "export %s=%s\n", v.Name, quote(v.Value))
+			fmt.Fprintf(&b, "export %s=%s\n", v.Name, Quote(v.Value))
 		}
 		return b.String()
 	},
@@ -21,7 +21,7 @@ var formats = map[string]func([]Var) string{
 			if i > 0 {
 				b.WriteString(" \\\n")
 			}
-			b.WriteString("--env " + quote(v.Name+"="+v.Value))
+			b.WriteString("--env " + Quote(v.Name+"="+v.Value))
 		}
 		return b.String() + "\n"
 	},
@@ -52,7 +52,7 @@ func Format(format string, vars []Var) (string, error) {
 	return f(vars), nil
 }
 
-// quote makes text one word for a POSIX shell.
-func quote(text string) string {
+// Quote makes text one word for a POSIX shell.
+func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/memory"
 	"github.com/linkerd-lite/linkerd-lite/internal/terminal"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/proxyenv"
 )
 
 func newUpCommand() *cobra.Command {
@@ -254,6 +256,9 @@ func (u *up) showProgress() {
 // stopped stops the instance; a signal in the meantime ends the process.
 func (u *up) stopped() error {
 	u.stop()
+	if u.screen != nil {
+		u.printf("stopping; Ctrl-C again ends it at once\n")
+	}
 	select {
 	case err := <-u.ended:
 		return err
@@ -315,17 +320,18 @@ func (u *up) announce() error {
 	}
 	u.printf("ready in %.2f s\n", info.ReadySeconds)
 	if len(u.command) == 0 {
-		u.printf("%s", nextSteps(&info, len(datadir.List())))
+		home, _ := os.UserHomeDir() // without one the paths are as they are
+		u.printf("%s", nextSteps(&info, home, len(datadir.List())))
 	}
 	memory.Trim()
 	return nil
 }
 
 // nextSteps says what to try with a cluster that is ready, beside others.
-func nextSteps(info *datadir.RunInfo, running int) string {
+func nextSteps(info *datadir.RunInfo, home string, running int) string {
 	which := ""
 	if running > 1 {
-		which = " --data-dir " + info.DataDir
+		which = " --data-dir " + shellPath(info.DataDir, home)
 	}
 	return fmt.Sprintf(`
 In another terminal:
@@ -333,7 +339,21 @@ In another terminal:
   linkerd-lite kubectl%[1]s get pods -A
   export KUBECONFIG=%[2]s
 
-`, which, info.Kubeconfig)
+`, which, shellPath(info.Kubeconfig, home))
+}
+
+// shellPath is a path as people write it in a shell, so that the usual ones fit on a line.
+func shellPath(path, home string) string {
+	tilde := ""
+	if below, ok := strings.CutPrefix(path, home+"/"); ok && home != "" {
+		tilde, path = "~/", below
+	}
+	if strings.ContainsFunc(path, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("/._-", r)
+	}) {
+		path = proxyenv.Quote(path)
+	}
+	return tilde + path
 }
 
 // printAddresses prints a line for each address that is listened on.
