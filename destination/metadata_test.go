@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/destination"
@@ -350,4 +352,21 @@ func TestGetGatewayInEndpointsMode(t *testing.T) {
 			t.Errorf("addresses (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// What was written as protobuf may be no text; a message with it would be read by no client.
+func TestSetLabelsAreText(t *testing.T) {
+	rulebook.Covers(t, "F11")
+	labels := labelsOf("web", &metav1.ObjectMeta{
+		Namespace: "ns", Labels: map[string]string{linkerd.MirrorClusterLabel: "east\xff"},
+		Annotations: map[string]string{linkerd.RemoteServiceFQNAnnotation: "web\xff.shop\xfe.svc.cluster.local"},
+	})
+	var set pb.WeightedAddrSet
+	if err := proto.Unmarshal(appendSetLabels(nil, &labels), &set); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"namespace": "ns", "service": "web", "target_cluster": "east�", "target_service": "web�", "target_service_namespace": "shop�"}
+	if diff := cmp.Diff(want, set.MetricLabels); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }

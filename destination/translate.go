@@ -379,11 +379,14 @@ func (t *translation) intern(labels setLabels) *setLabels {
 // labelsOf reads the set labels from a slice or an Endpoints object.
 func labelsOf(service string, from *metav1.ObjectMeta) setLabels {
 	labels := setLabels{service: service, namespace: from.Namespace}
-	labels.targetCluster, labels.mirrored = from.Labels[linkerd.MirrorClusterLabel]
+	// What was written as protobuf may be no text, and clients read no message that has such a label (F11).
+	text := func(value string) string { return strings.ToValidUTF8(value, "\uFFFD") }
+	cluster, mirrored := from.Labels[linkerd.MirrorClusterLabel]
+	labels.targetCluster, labels.mirrored = text(cluster), mirrored
 	if !labels.mirrored {
 		return labels
 	}
-	if parts := strings.Split(from.Annotations[linkerd.RemoteServiceFQNAnnotation], "."); len(parts) >= 2 {
+	if parts := strings.Split(text(from.Annotations[linkerd.RemoteServiceFQNAnnotation]), "."); len(parts) >= 2 {
 		labels.mirroredService = true
 		labels.targetService, labels.targetNamespace = parts[0], parts[1]
 	}

@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -75,11 +78,33 @@ func New(config Config) *Server {
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	}
 	s.server = &http.Server{
-		Handler:           mux,
+		Handler:           ownNames(mux),
 		ReadHeaderTimeout: 15 * time.Second,
 		ErrorLog:          slog.NewLogLogger(config.Log.Handler(), slog.LevelDebug),
 	}
 	return s
+}
+
+// ownNames refuses requests to a loopback address under a name that somebody may own: a browser sends
+// those of a page whose name was made to lead here after it was loaded (F11).
+func ownNames(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if to != nil && to.IP.IsLoopback() && !unowned(r.Host) {
+			http.Error(w, "requests to this address are answered under localhost or a number, not under a name of the DNS", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unowned reports whether a host with or without a port is a number or a name that no stranger can have.
+func unowned(host string) bool {
+	name := (&url.URL{Host: host}).Hostname()
+	if _, err := netip.ParseAddr(name); err == nil || !strings.Contains(name, ".") {
+		return true
+	}
+	return strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal")
 }
 
 func answer(text string) http.HandlerFunc {

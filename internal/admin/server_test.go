@@ -104,6 +104,36 @@ func TestServer(t *testing.T) {
 	}
 }
 
+// A page of a stranger whose name leads to loopback reads nothing.
+func TestNamesOfStrangers(t *testing.T) {
+	rulebook.Covers(t, "F11")
+	server := New(Config{Gatherer: prometheus.NewRegistry()})
+	for _, row := range []struct {
+		host, local string
+		code        int
+	}{
+		{"evil.example", "127.0.0.1", http.StatusForbidden},
+		{"evil.example:9990", "::1", http.StatusForbidden},
+		{"127.0.0.1.evil.example:9990", "127.0.0.1", http.StatusForbidden},
+		{"127.0.0.1:9990", "127.0.0.1", http.StatusOK},
+		{"[::1]:9990", "::1", http.StatusOK},
+		{"localhost:9990", "127.0.0.1", http.StatusOK},
+		{"localhost", "127.0.0.1", http.StatusOK},
+		{"host.docker.internal:9990", "127.0.0.1", http.StatusOK},
+		{"", "127.0.0.1", http.StatusOK}, // HTTP/1.0
+		{"node.example:9990", "192.0.2.1", http.StatusOK},
+	} {
+		request := httptest.NewRequest("GET", "/metrics", nil)
+		request.Host = row.host
+		request = request.WithContext(context.WithValue(request.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(row.local)}))
+		recorder := httptest.NewRecorder()
+		server.server.Handler.ServeHTTP(recorder, request)
+		if recorder.Code != row.code {
+			t.Errorf("%q at %s: %d, want %d", row.host, row.local, recorder.Code, row.code)
+		}
+	}
+}
+
 // What the control plane holds is served where there is one; a table that there is not is not found.
 func TestState(t *testing.T) {
 	described := func(table string) (any, error) {

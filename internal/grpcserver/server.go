@@ -16,6 +16,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/openconns"
+	"github.com/linkerd-lite/linkerd-lite/internal/printable"
 )
 
 const (
@@ -36,6 +37,9 @@ const (
 	// are fixed: what flows towards the server never needs larger ones.
 	streamWindow = 64 << 10
 	connWindow   = 256 << 10
+	// maxMessage bounds the text of an error in bytes: it may quote what the client sent, and a
+	// client that gets larger headers than it takes sees Internal instead of the code (F11).
+	maxMessage = 4 << 10
 	// stopGrace is how long a stop waits for clients to take the end of their
 	// streams before it closes their connections.
 	stopGrace = 250 * time.Millisecond
@@ -186,6 +190,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 			m.sent.Inc()
 		}
 		c.end(codeOf(err))
+		err = bounded(err)
 	}()
 	return handler(ctx, req)
 }
@@ -198,8 +203,17 @@ func (s *Server) stream(impl any, ss grpc.ServerStream, info *grpc.StreamServerI
 			err = s.panic(m, v)
 		}
 		c.end(codeOf(err))
+		err = bounded(err)
 	}()
 	return handler(impl, &countedStream{ss, m})
+}
+
+// bounded is err with at most maxMessage bytes of text.
+func bounded(err error) error {
+	if st, _ := status.FromError(err); len(st.Message()) > maxMessage {
+		return status.Error(st.Code(), printable.Cut(st.Message(), maxMessage))
+	}
+	return err
 }
 
 // call is one call that has begun. It is a value, so that an open stream keeps

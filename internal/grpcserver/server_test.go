@@ -370,3 +370,25 @@ func TestBrokenListenerEndsServe(t *testing.T) {
 		t.Errorf("Serve returned %v", err)
 	}
 }
+
+// An error that quotes a request of a megabyte still reaches the client with its code.
+func TestLongErrors(t *testing.T) {
+	rulebook.Covers(t, "F11")
+	long := status.Error(codes.InvalidArgument, "Invalid authority: "+strings.Repeat("é", 1<<20))
+	f := start(t, grpcserver.PolicyNaming, &policies{
+		get:   func(*inbound.PortSpec) (*inbound.Server, error) { return nil, long },
+		watch: func(*inbound.PortSpec, grpc.ServerStreamingServer[inbound.Server]) error { return long },
+	})
+	_, errGet := f.client.GetPort(t.Context(), &inbound.PortSpec{})
+	stream, err := f.client.WatchPort(t.Context(), &inbound.PortSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, errWatch := stream.Recv()
+	for name, err := range map[string]error{"GetPort": errGet, "WatchPort": errWatch} {
+		text := status.Convert(err).Message()
+		if status.Code(err) != codes.InvalidArgument || !strings.HasPrefix(text, "Invalid authority: éé") || !strings.HasSuffix(text, "é…") || len(text) > 8<<10 {
+			t.Errorf("%s: %v, %d bytes of text", name, status.Code(err), len(text))
+		}
+	}
+}
