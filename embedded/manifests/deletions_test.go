@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
@@ -277,4 +278,27 @@ func TestShared(t *testing.T) {
 	if b.api.get(configMap("a")) == nil {
 		t.Error("deleted")
 	}
+}
+
+// What was never applied from a file is not deleted with it: somebody else may have made it.
+func TestRefusedIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("stays.yaml", cm("stays", "1"))
+	b.write("applied.yaml", cm("applied", "1"))
+	b.write("refused.yaml", cm("refused", "1"))
+	b.api.objects[configMap("refused")] = map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "refused", "namespace": "ns"}}
+	b.api.refuse = func(method string, key source.Key, _ map[string]any) *metav1.Status {
+		if method == "PATCH" && key == configMap("refused") {
+			return failed(422, metav1.StatusReasonInvalid, "no", nil)
+		}
+		return nil
+	}
+	b.start()
+	b.prints("ConfigMap ns/refused: no")
+	must(t, os.Remove(b.path("refused.yaml")))
+	must(t, os.Remove(b.path("applied.yaml")))
+	b.hasNot(configMap("applied"))
+	b.inSync()
+	b.has(configMap("refused"))
 }

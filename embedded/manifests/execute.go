@@ -145,6 +145,8 @@ func (s *Syncer) fail(ctx context.Context, o apply.Outcome, snapshot *source.Sna
 		record.Hash, record.Fields = "", ""
 		record.HasStatus = record.HasStatus || o.Record.HasStatus
 		s.inv.Put(record)
+	} else if step.Action == plan.Apply && step.Before == (plan.Record{}) {
+		s.inv.Drop(step.Object) // it was refused, so there is nothing to delete later
 	}
 	before := s.failures[step.Object]
 	now := s.cfg.now()
