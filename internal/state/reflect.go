@@ -125,13 +125,11 @@ func (k *sink) Update(obj any) error {
 
 func (k *sink) store(obj any) error {
 	k.state.watches.event("Apply", k.info)
-	key, typed, err := k.decode(obj)
-	if err != nil {
-		k.reject(key, obj, err)
-		return nil
+	key, typed, found := k.decode(obj)
+	k.desk().say(k.info, key, found...).Log()
+	if typed != nil {
+		k.state.put(k.info.id, key, typed)
 	}
-	k.accept(key)
-	k.state.put(k.info.id, key, typed)
 	return nil
 }
 
@@ -139,14 +137,11 @@ func (k *sink) Delete(obj any) error {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
-	accessor, err := meta.Accessor(obj)
-	if err != nil {
-		return fmt.Errorf("delete of %s: %w", k.info.Name, err)
-	}
 	k.state.watches.event("Delete", k.info)
 	// By name, so that a version that does not decode cannot keep an older one alive.
-	k.accept(keyOf(accessor))
-	k.state.put(k.info.id, keyOf(accessor), nil)
+	key, _, _ := k.decode(obj)
+	k.desk().say(k.info, key).Log()
+	k.state.put(k.info.id, key, nil)
 	return nil
 }
 
@@ -162,22 +157,21 @@ func (k *sink) Replace(list []any, _ string) error {
 func (k *sink) replaceAll(list []any) bool {
 	objs := make(map[string]metav1.Object, len(list))
 	keep := map[string]types.UID{}
+	desk, wrong := k.desk(), map[string]bool{}
 	for _, obj := range list {
-		key, typed, err := k.decode(obj)
-		if err != nil {
-			k.reject(key, obj, err)
-			keep[key] = uidOf(obj)
-			continue
+		key, typed, found := k.decode(obj)
+		if len(found) > 0 {
+			desk.say(k.info, key, found...).Log()
+			wrong[desk.subject(k.info, key)] = true
 		}
-		objs[key] = typed
-	}
-	desk := k.desk()
-	rejected := make(map[string]bool, len(keep))
-	for key := range keep {
-		rejected[desk.subject(k.info, key)] = true
+		if typed == nil {
+			keep[key] = uidOf(obj)
+		} else {
+			objs[key] = typed
+		}
 	}
 	desk.table.Keep(sourceDecode, func(subject string) bool {
-		return rejected[subject] || !strings.HasPrefix(subject, desk.subject(k.info, ""))
+		return wrong[subject] || !strings.HasPrefix(subject, desk.subject(k.info, ""))
 	})
 	k.state.tables[k.info.id].replace(objs, keep).log()
 	k.state.markSynced(k.info.id)
@@ -188,18 +182,6 @@ func (k *sink) replaceAll(list []any) bool {
 
 func (k *sink) desk() desk { return k.state.desk(sourceDecode) }
 
-// reject says why an object does not decode.
-func (k *sink) reject(key string, obj any, err error) {
-	kept := false
-	if old, ok := k.state.tables[k.info.id].get(key); ok {
-		kept = old.GetUID() == uidOf(obj)
-	}
-	k.desk().say(k.info, key, problems.Unusable("does not decode", err, kept)).Log()
-}
-
-// accept takes back what reject said.
-func (k *sink) accept(key string) { k.desk().say(k.info, key).Log() }
-
 // uidOf is "" for what has none.
 func uidOf(obj any) types.UID {
 	if raw, err := meta.Accessor(obj); err == nil {
@@ -208,35 +190,41 @@ func uidOf(obj any) types.UID {
 	return ""
 }
 
-// decode returns obj as its kind's Go type. The key is valid also with an error.
-func (k *sink) decode(obj any) (key string, typed metav1.Object, err error) {
-	if fault := problems.Catch(func() { key, typed, err = k.convert(obj) }); fault != nil {
-		if raw, accessErr := meta.Accessor(obj); accessErr == nil {
-			key = keyOf(raw)
-		}
-		return key, nil, fault
+// decode returns obj as its kind's Go type, nil if it cannot be, and what is
+// wrong with it. The key is valid in any case.
+func (k *sink) decode(obj any) (key string, typed metav1.Object, found []problems.Problem) {
+	var err error
+	if fault := problems.Catch(func() { typed, found, err = k.convert(obj) }); fault != nil {
+		err = fault
 	}
-	return key, typed, err
+	if err == nil {
+		return keyOf(typed), typed, found
+	}
+	if raw, accessErr := meta.Accessor(obj); accessErr == nil {
+		key = keyOf(raw)
+	}
+	old, kept := k.state.tables[k.info.id].get(key)
+	kept = kept && old.GetUID() == uidOf(obj)
+	return key, nil, []problems.Problem{problems.Unusable("does not decode", err, kept)}
 }
 
-func (k *sink) convert(obj any) (string, metav1.Object, error) {
+func (k *sink) convert(obj any) (metav1.Object, []problems.Problem, error) {
 	raw, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		typed, err := meta.Accessor(obj)
-		if err != nil {
-			return "", nil, err
+		typed, ok := obj.(kubernetesObject)
+		if !ok {
+			return nil, nil, fmt.Errorf("%T is no object", obj)
 		}
-		return keyOf(typed), typed, nil
+		return readable(typed, k.info.empty)
 	}
-	key := keyOf(raw)
 	typed := k.info.empty()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, typed); err != nil {
-		return key, nil, err
+		return nil, nil, err
 	}
 	if err := decodable(raw, typed); err != nil {
-		return key, nil, err
+		return nil, nil, err
 	}
-	return key, typed, nil
+	return typed, nil, nil
 }
 
 // newestUpdate is the time of the newest update recorded in managedFields.

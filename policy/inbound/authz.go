@@ -34,7 +34,7 @@ func authzMessages(list []*authz) []*pb.Authz {
 func encode(message proto.Message) []byte {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
-		// Only text that is no UTF-8 does not encode, and no object can hold any.
+		// Only text that is no UTF-8 does not encode, and the State holds none (its function readable).
 		panic(err)
 	}
 	return data

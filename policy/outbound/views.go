@@ -153,7 +153,7 @@ func (v *views) answer(r *view.Reader, key target, consumers []*gateway.Route, p
 	}
 	encoded, err := grpcserver.Encode(b.build())
 	if err != nil {
-		// Only text that is no UTF-8 does not encode, and no object can hold any.
+		// Only text that is no UTF-8 does not encode, and the State holds none (its function readable).
 		panic(fmt.Sprintf("outbound policy of %v: %v", key, err))
 	}
 	out := policyAnswer{encoded, b.attached()}
