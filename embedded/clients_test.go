@@ -139,6 +139,13 @@ func (c *clients) note(name string, message proto.Message) {
 	}
 }
 
+// count is how many messages a stream has had, opened again or not.
+func (c *clients) count(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.messages[name]
+}
+
 func (c *clients) time() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

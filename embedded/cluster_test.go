@@ -43,9 +43,16 @@ func startRunning(t *testing.T, without ...string) *running {
 // newRunning makes an instance that does not run yet.
 func newRunning(t *testing.T, without ...string) *running {
 	t.Helper()
+	return newRunningOf(t, Config{Without: without})
+}
+
+// newRunningOf is newRunning of a cluster that is without some parts, and has
+// something called before its views.
+func newRunningOf(t *testing.T, special Config) *running {
+	t.Helper()
 	config := DefaultConfig()
-	config.Ephemeral, config.ControlPlane.Addresses.Random, config.Without = true, true, without
-	config.Log, config.Out = slog.New(slog.DiscardHandler), io.Discard
+	config.Ephemeral, config.ControlPlane.Addresses.Random, config.Without = true, true, special.Without
+	config.Log, config.Out, config.beforeView = slog.New(slog.DiscardHandler), io.Discard, special.beforeView
 	klog.SetSlogLogger(config.Log)
 	c, err := New(context.Background(), config)
 	if err != nil {

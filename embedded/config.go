@@ -12,6 +12,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	policystatus "github.com/linkerd-lite/linkerd-lite/policy/status"
 	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity"
 )
@@ -123,6 +124,9 @@ type Config struct {
 	OnReady func(lifecycle.Status)
 	// OnSlow is called once for a part that takes long to become ready.
 	OnSlow func(lifecycle.Status)
+
+	// beforeView is view.Graph's Before, for tests.
+	beforeView func(r *view.Reader, family, key string)
 }
 
 // Default ranges of addresses, one per family.

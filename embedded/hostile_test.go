@@ -99,8 +99,7 @@ func TestControllerPanics(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	h := startHostile(t, PartKubelet, PartInjector, PartWebhooks)
-	i := slices.IndexFunc(h.seeds, func(s seed) bool { return path.Base(s.key) == "web-7d" })
-	bad := h.seeds[i]
+	bad := h.seed("web-7d")
 	bad.object = kruntime.DeepCopyJSON(bad.object)
 	bad.object["spec"].(map[string]any)["replicas"] = int64(-1)
 	h.put(bad)
@@ -172,6 +171,11 @@ func testHostile(t *testing.T, mutations int, asBefore bool, without ...string) 
 			return got == want
 		}, func() string { return "got\n" + got + "\nwant\n" + want })
 	}
+	for _, p := range h.problems.List() {
+		if p.Source != "kubernetes" && strings.Contains(p.Message, "a fault of linkerd-lite") {
+			t.Errorf("still a fault: %s", p)
+		}
+	}
 	atEnd, heapAtEnd := h.usage()
 	clients.close()
 	t.Logf("seed %d: %d goroutines, %d at the end; heap %d MiB, %d at the end; ends of streams %v",
@@ -198,8 +202,13 @@ func testHostile(t *testing.T, mutations int, asBefore bool, without ...string) 
 // startHostile starts a cluster and stores the objects as they should be; then no definition checks anything.
 func startHostile(t *testing.T, without ...string) *hostile {
 	t.Helper()
+	return startHostileOf(t, Config{Without: without})
+}
+
+func startHostileOf(t *testing.T, special Config) *hostile {
+	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	h := &hostile{t: t, running: newRunning(t, without...)}
+	h := &hostile{t: t, running: newRunningOf(t, special)}
 	really, handlers, exit := utilruntime.ReallyCrash, utilruntime.PanicHandlers, klog.OsExit
 	t.Cleanup(func() { utilruntime.ReallyCrash, utilruntime.PanicHandlers, klog.OsExit = really, handlers, exit })
 	h.TakeProcess(func() string { return "klog ends the process" })
@@ -269,6 +278,11 @@ func (h *hostile) storeSeeds() {
 			h.seeds = append(h.seeds, s)
 		}
 	}
+}
+
+// seed is the object of that name, of the first kind that has one.
+func (h *hostile) seed(name string) seed {
+	return h.seeds[slices.IndexFunc(h.seeds, func(s seed) bool { return path.Base(s.key) == name })]
 }
 
 // loosen makes the definitions keep whatever is stored.

@@ -249,7 +249,7 @@ func (w *wiring) addControlPlane() error {
 	}); err != nil {
 		return err
 	}
-	w.state = w.plane.state
+	w.state, w.plane.graph.Before = w.plane.state, w.config.beforeView
 	w.planeParts, err = w.plane.add(&w.partList, w.crds, w.identities)
 	return err
 }

@@ -33,6 +33,11 @@ import (
 // State's table of problems says so, and the function runs again when something
 // changes that it had read.
 type Graph struct {
+	// Before is called before each view's function, with its Reader; nil calls
+	// nothing. It is there for tests, which make a view panic with it, and is set
+	// before the first view is acquired.
+	Before func(r *Reader, family, key string)
+
 	state *state.State
 	sub   *state.Subscription
 
@@ -262,6 +267,10 @@ func (g *Graph) compute(n *node, cause *Cause) (changed bool) {
 		g.depend(n, r)
 		g.say(n, r.problems)
 	}()
+	if g.Before != nil {
+		family, key := n.owner.describe()
+		g.Before(r, family, key)
+	}
 	return n.owner.recompute(r, cause)
 }
 
