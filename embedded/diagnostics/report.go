@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
+	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/printable"
@@ -104,13 +105,13 @@ func checkProblems(found []problems.Problem) checkCategory {
 // checkManifests says whether the manifests are applied; faults are an error.
 func checkManifests(status *manifests.Status) ([]checkResult, error) {
 	var checks []checkResult
-	for _, faults := range [][]manifests.Fault{status.Faults, status.Waiting, status.Leaving} {
+	for _, faults := range [][]problems.Problem{status.Faults, status.Waiting, status.Leaving} {
 		for _, fault := range faults {
-			checks = append(checks, checkResult{Description: fault.Where(), Error: fault.Message, Result: checkError})
+			checks = append(checks, checkResult{Description: source.Where(fault), Error: fault.WithoutObject(), Result: checkError})
 		}
 	}
 	for _, notice := range status.Notices {
-		checks = append(checks, checkResult{Description: notice.Where(), Error: notice.Message, Result: checkWarning})
+		checks = append(checks, checkResult{Description: source.Where(notice), Error: notice.WithoutObject(), Result: checkWarning})
 	}
 	for _, drift := range status.Drift {
 		checks = append(checks, checkResult{Description: "changed by others", Error: drift.String(), Result: checkWarning})

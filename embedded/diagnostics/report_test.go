@@ -19,7 +19,7 @@ import (
 func TestCheckReport(t *testing.T) {
 	info := &datadir.RunInfo{PID: 7, DataDir: "/data"}
 	parts := []lifecycle.Status{{Name: "etcd", State: lifecycle.Running}, {Name: "state", State: lifecycle.Waiting}, {Name: "views", Error: "boom"}}
-	fault := manifests.Fault{File: "dir/a.yaml", Line: 3, Object: "Service shop/cart", Message: "no port"}
+	fault := problems.Problem{File: "dir/a.yaml", Line: 3, Object: problems.Object{Kind: "Service", Namespace: "shop", Name: "cart"}, Message: "no port"}
 	for _, row := range []struct {
 		name    string
 		info    *datadir.RunInfo
@@ -63,7 +63,7 @@ func TestCheckReport(t *testing.T) {
 		},
 		{
 			name: "a fault", info: info,
-			ready: &Readiness{Readiness: admin.Readiness{Parts: parts[:1]}, Manifests: &manifests.Status{Faults: []manifests.Fault{fault}}},
+			ready: &Readiness{Readiness: admin.Readiness{Parts: parts[:1]}, Manifests: &manifests.Status{Faults: []problems.Problem{fault}}},
 			table: "parts\n-----\n√ etcd\n\ninstance\n--------\n√ process 7 in /data is ready\n\n" +
 				"manifests\n---------\n× dir/a.yaml:3: Service shop/cart\n    no port\n\nStatus check results are ×\n",
 			short:   "manifests\n---------\n× dir/a.yaml:3: Service shop/cart\n    no port\n\nStatus check results are ×\n",

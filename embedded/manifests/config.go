@@ -22,8 +22,6 @@ const FieldManager = apply.FieldManager
 type (
 	// Base is an object that another part keeps in the API server.
 	Base = plan.Base
-	// Fault is one thing that is wrong with a manifest.
-	Fault = source.Fault
 	// Plan is the difference between the directories and the inventory.
 	Plan = plan.Plan
 	// Step is one change to one object.

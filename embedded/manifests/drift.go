@@ -8,6 +8,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Drift is an object that is not as its manifest made it. It is an immutable
@@ -23,7 +24,11 @@ type Drift struct {
 }
 
 func (d Drift) String() string {
-	return source.Fault{File: d.File, Line: d.Line, Object: d.Object, Message: d.What}.Error()
+	line := d.Object + ": " + d.What
+	if place := (problems.Problem{File: d.File, Line: d.Line}).Place(); place != "" {
+		line = place + ": " + line
+	}
+	return line
 }
 
 // putBack makes the next plan apply those matching records whose objects have drifted.

@@ -9,6 +9,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // DryRun plans against the API server's present state and sends each step with
@@ -50,7 +51,7 @@ func (s *Syncer) try(ctx context.Context, snapshot *source.Snapshot, made *plan.
 	tried := *made
 	tried.Apply, tried.Prune = nil, nil
 	tried.Warnings, tried.Failed = slices.Clone(made.Warnings), slices.Concat(made.Failed, made.Stuck)
-	tried.Waiting = slices.DeleteFunc(slices.Clone(made.Waiting), func(f source.Fault) bool { return slices.Contains(made.Stuck, f) })
+	tried.Waiting = slices.DeleteFunc(slices.Clone(made.Waiting), func(f problems.Problem) bool { return slices.Contains(made.Stuck, f) })
 	dry := s.cluster.Dry()
 	inDir := map[string]bool{}
 	for _, step := range made.Apply {
@@ -73,11 +74,11 @@ func (s *Syncer) try(ctx context.Context, snapshot *source.Snapshot, made *plan.
 			tried.Apply = append(tried.Apply, step)
 			return
 		}
-		tried.Failed = append(tried.Failed, source.Fault{File: step.File, Line: fieldLine(snapshot, step, r.Field), Object: step.Object.String(), Message: r.Message})
+		tried.Failed = append(tried.Failed, problems.Problem{File: step.File, Line: fieldLine(snapshot, step, r.Field), Object: step.Object.Object(), Message: r.Message})
 	})
 	dry.Run(ctx, made.Prune, func(o apply.Outcome) {
 		if o.Err != nil {
-			tried.Failed = append(tried.Failed, source.Fault{File: o.Step.File, Object: o.Step.Object.String(), Message: string(o.Step.Action) + ": " + apply.Reject(o.Err).Message})
+			tried.Failed = append(tried.Failed, problems.Problem{File: o.Step.File, Object: o.Step.Object.Object(), Message: string(o.Step.Action) + ": " + apply.Reject(o.Err).Message})
 			return
 		}
 		tried.Prune = append(tried.Prune, o.Step)

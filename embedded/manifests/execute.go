@@ -11,13 +11,14 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/apply"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // tally is what became of a plan.
 type tally struct {
 	applied, pruned int
 	// failed and waiting are new, and still to be printed.
-	failed, waiting []source.Fault
+	failed, waiting []problems.Problem
 	coming          int
 	// opened says that something others may have waited for was applied.
 	opened bool
@@ -152,7 +153,7 @@ func (s *Syncer) fail(ctx context.Context, o apply.Outcome, snapshot *source.Sna
 	now := s.cfg.now()
 	failed := plan.Failure{
 		Hash: step.Hash, Line: step.Line, Namespace: r.Namespace, Transient: r.Transient,
-		Fault: source.Fault{File: step.File, Line: fieldLine(snapshot, step, r.Field), Object: step.Object.String(), Message: r.Message},
+		Fault: problems.Problem{File: step.File, Line: fieldLine(snapshot, step, r.Field), Object: step.Object.Object(), Message: r.Message},
 		Since: now,
 	}
 	if before.Hash == failed.Hash {

@@ -142,16 +142,14 @@ func (s *Syncer) judge(ctx context.Context, made *plan.Plan, snapshot *source.Sn
 	for _, step := range made.Apply {
 		refused := false
 		for _, problem := range s.cfg.Check(step.Manifest, func() map[string]string { return s.labels(ctx, step.Object.Namespace, snapshot) }) {
-			fault := source.Fault{
-				File: step.File, Line: fieldLine(snapshot, step, problem.Field), Object: step.Object.String(),
-				Message: source.OneLine(problem.WithoutObject()),
-			}
+			problem.File, problem.Line, problem.Object = step.File, fieldLine(snapshot, step, problem.Field), step.Object.Object()
+			problem.Message = source.OneLine(problem.Message)
 			if problem.Severity == problems.Warning {
-				judged.Warnings = append(judged.Warnings, fault)
+				judged.Warnings = append(judged.Warnings, problem)
 				continue
 			}
 			refused = true
-			judged.Failed = append(judged.Failed, fault)
+			judged.Failed = append(judged.Failed, problem)
 		}
 		if !refused {
 			judged.Apply = append(judged.Apply, step)
@@ -169,9 +167,9 @@ func fieldLine(snapshot *source.Snapshot, step plan.Step, field string) int {
 }
 
 // warningOf is a warning of the API server, which begins with the field that it is about.
-func warningOf(snapshot *source.Snapshot, step plan.Step, text string) source.Fault {
+func warningOf(snapshot *source.Snapshot, step plan.Step, text string) problems.Problem {
 	field, _, _ := strings.Cut(text, ": ")
-	return source.Fault{File: step.File, Line: fieldLine(snapshot, step, field), Object: step.Object.String(), Message: text}
+	return problems.Problem{File: step.File, Line: fieldLine(snapshot, step, field), Object: step.Object.Object(), Message: text}
 }
 
 // labels are those of a namespace, which the directory itself may bring or change.

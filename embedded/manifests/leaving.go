@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 const (
@@ -80,8 +81,8 @@ func (s *Syncer) awaitLeaving(ctx context.Context) error {
 }
 
 // leavingList is what is still there of what was deleted at least age ago.
-func (s *Syncer) leavingList(age time.Duration) []source.Fault {
-	var list []source.Fault
+func (s *Syncer) leavingList(age time.Duration) []problems.Problem {
+	var list []problems.Problem
 	for _, key := range slices.SortedFunc(maps.Keys(s.inv.Leaving), source.CompareKeys) {
 		l := s.leaving[key]
 		if age > 0 && (l.since.IsZero() || s.cfg.now().Sub(l.since) < age) {
@@ -91,7 +92,7 @@ func (s *Syncer) leavingList(age time.Duration) []source.Fault {
 		if l.why != "" {
 			message += ": " + source.OneLine(l.why)
 		}
-		list = append(list, source.Fault{Object: key.String(), Message: message})
+		list = append(list, problems.Problem{Object: key.Object(), Message: message})
 	}
 	return list
 }

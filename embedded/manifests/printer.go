@@ -11,6 +11,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 	"github.com/linkerd-lite/linkerd-lite/internal/printable"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 const (
@@ -74,7 +75,7 @@ func (p *printer) plan(made *plan.Plan) {
 // result prints what was done, and the faults that have lasted, or all with
 // flush. While the directory itself may still put them right (coming), it is more patient.
 // It returns when it wants to be asked again; zero: when something changes.
-func (p *printer) result(done tally, faults, waiting, notices []source.Fault, flush, coming bool) (due time.Time) {
+func (p *printer) result(done tally, faults, waiting, notices []problems.Problem, flush, coming bool) (due time.Time) {
 	if done.applied > 0 || done.pruned > 0 || p.planned {
 		failed := ""
 		if len(done.failed) > 0 {
@@ -89,8 +90,8 @@ func (p *printer) result(done tally, faults, waiting, notices []source.Fault, fl
 		age = 2 * time.Second
 	}
 	now := p.now()
-	show := func(kind string, f source.Fault) {
-		text := kind + ": " + f.Error()
+	show := func(kind string, f problems.Problem) {
+		text := kind + ": " + source.Text(f)
 		current[text] = true
 		if p.told[text] {
 			return
@@ -129,8 +130,8 @@ func (p *printer) result(done tally, faults, waiting, notices []source.Fault, fl
 	return due
 }
 
-func (p *printer) warning(f source.Fault) {
-	if text := f.Error(); !p.warned[text] {
+func (p *printer) warning(f problems.Problem) {
+	if text := source.Text(f); !p.warned[text] {
 		p.warned[text] = true
 		p.line("warning: %s", text)
 	}

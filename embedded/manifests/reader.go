@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 const (
@@ -143,17 +144,17 @@ func (r *reader) why() (polling string) {
 }
 
 // stuck is a fault if the present reading takes long.
-func (r *reader) stuck() (source.Fault, bool) {
+func (r *reader) stuck() (problems.Problem, bool) {
 	r.mu.Lock()
 	since := r.since
 	r.mu.Unlock()
 	if since.IsZero() {
-		return source.Fault{}, false
+		return problems.Problem{}, false
 	}
 	took := r.now().Sub(since)
 	if took < readWithin {
-		return source.Fault{}, false
+		return problems.Problem{}, false
 	}
-	return source.Fault{File: r.scanner.Reading(), Message: fmt.Sprintf(
+	return problems.Problem{File: r.scanner.Reading(), Message: fmt.Sprintf(
 		"reading has taken more than %s and goes on; until it ends no change of any file is seen", took.Truncate(readWithin))}, true
 }

@@ -150,7 +150,7 @@ func TestStaysTerminating(t *testing.T) {
 			return false
 		}
 		for i, text := range want {
-			if status.Leaving[i].Error() != text {
+			if source.Text(status.Leaving[i]) != text {
 				return false
 			}
 		}

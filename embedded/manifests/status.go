@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Status is how far the cluster is in step with the directories. It is an
@@ -26,14 +27,14 @@ type Status struct {
 	Pruned  int `json:"pruned"`
 	// Faults keep objects from being applied; Waiting are those whose kind or namespace
 	// is missing; Held are deletions that wait.
-	Faults  []source.Fault `json:"faults,omitempty"`
-	Waiting []source.Fault `json:"waiting,omitempty"`
-	Held    []plan.Step    `json:"held,omitempty"`
-	Drift   []Drift        `json:"drift,omitempty"`
+	Faults  []problems.Problem `json:"faults,omitempty"`
+	Waiting []problems.Problem `json:"waiting,omitempty"`
+	Held    []plan.Step        `json:"held,omitempty"`
+	Drift   []Drift            `json:"drift,omitempty"`
 	// Notices are what the user should know as long as it is so, Leaving what was deleted and
 	// is still there, with what holds it.
-	Notices []source.Fault `json:"notices,omitempty"`
-	Leaving []source.Fault `json:"leaving,omitempty"`
+	Notices []problems.Problem `json:"notices,omitempty"`
+	Leaving []problems.Problem `json:"leaving,omitempty"`
 	// Took is the length of the newest pass.
 	Took time.Duration `json:"took"`
 	// Ended is when it ended.

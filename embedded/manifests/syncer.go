@@ -12,6 +12,7 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/plan"
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 const (
@@ -42,7 +43,7 @@ type Syncer struct {
 	drift    map[source.Key]Drift
 	leaving  map[source.Key]leaving
 	// shown is where each desired object is written, for messages.
-	shown map[source.Key]source.Fault
+	shown map[source.Key]problems.Problem
 	// owned are the desired objects that the garbage collector deletes with another one.
 	owned   map[source.Key]bool
 	started time.Time
@@ -220,7 +221,7 @@ func (s *Syncer) pass(ctx context.Context) time.Time {
 	}
 	next := made.Retry
 	if err != nil {
-		done.failed = append(done.failed, source.Fault{Message: err.Error()})
+		done.failed = append(done.failed, problems.Problem{Message: err.Error()})
 		next = earlier(next, s.cfg.now().Add(2*time.Second))
 	}
 	s.remember(snapshot)
@@ -235,8 +236,8 @@ func (s *Syncer) unread() time.Time {
 	if stuck {
 		// What waits for readiness is told by Status and by the line that it may wait for ever.
 		s.ready = true
-		s.printer.result(tally{}, []source.Fault{fault}, nil, nil, true, false)
-		s.status.Store(&Status{Ready: true, Faults: []source.Fault{fault}})
+		s.printer.result(tally{}, []problems.Problem{fault}, nil, nil, true, false)
+		s.status.Store(&Status{Ready: true, Faults: []problems.Problem{fault}})
 	}
 	return s.cfg.now().Add(laterEvery)
 }
@@ -256,11 +257,11 @@ func (s *Syncer) remember(snapshot *source.Snapshot) {
 		needed[r.File] = true
 	}
 	s.reader.need(needed)
-	s.shown, s.owned = map[source.Key]source.Fault{}, map[source.Key]bool{}
+	s.shown, s.owned = map[source.Key]problems.Problem{}, map[source.Key]bool{}
 	for _, src := range snapshot.Sources {
 		for _, o := range src.Objects {
 			key := s.keyOf(o)
-			s.shown[key] = source.Fault{File: src.Shown, Line: o.Line}
+			s.shown[key] = problems.Problem{File: src.Shown, Line: o.Line}
 			if len(o.Unstructured.GetOwnerReferences()) > 0 {
 				s.owned[key] = true
 			}

@@ -22,23 +22,26 @@ import (
 // long ones.
 type Problem struct {
 	// Object is what is wrong; zero when it is a file in which no object was recognised.
-	Object Object `json:"object"`
+	Object Object `json:"object,omitzero"`
 	// Field is the path of the field as field.Path prints it
 	// ("spec.rules[0].matches[1]"); "" when it is the whole object.
 	Field string `json:"field,omitempty"`
-	// Where is the place it was read from, "FILE" or "FILE:LINE"; "" when it is not known.
-	Where string `json:"where,omitempty"`
+	// File is what it was read from, as the user named it, and Line where in it, from 1; zero
+	// when that is not known.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 	// Message says what is wrong, and what to do where that is not obvious.
 	Message string `json:"message"`
 	// Instead says what is used in place of it: a default, the last valid
 	// version, nothing. "" when Message says it.
-	Instead  string   `json:"instead,omitempty"`
-	Severity Severity `json:"severity"`
+	Instead string `json:"instead,omitempty"`
+	// Severity is "" in a list that says it for all of its problems.
+	Severity Severity `json:"severity,omitempty"`
 	// Source is who says it: a lower-case word that names a part or a step of
 	// one ("decode", "manifests"). There is a fixed number of sources. Set by the Table.
-	Source string `json:"source"`
+	Source string `json:"source,omitempty"`
 	// Since is when it was first said. Set by the Table.
-	Since time.Time `json:"since"`
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Severity says how much a problem matters.
@@ -144,28 +147,31 @@ func Refusal(list []Problem) *Problem {
 	return nil
 }
 
-// String is one line: where, which object, what, and what is used instead.
-func (p Problem) String() string {
-	line := p.WithoutObject()
-	if object := p.Object.String(); object != "" {
-		line = object + ": " + line
+// Place is "FILE:LINE" or "FILE"; "" when it is not known.
+func (p Problem) Place() string {
+	if p.File == "" || p.Line == 0 {
+		return p.File
 	}
-	return line
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// WithoutObject is String without the object.
+// String is one line: where, which object, what, and what is used instead.
+func (p Problem) String() string {
+	return joined(p.Place(), p.Object.String(), p.WithoutObject())
+}
+
+// WithoutObject is String without place and object.
 func (p Problem) WithoutObject() string {
-	var parts []string
-	for _, part := range []string{p.Where, p.Field, p.Message} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	line := strings.Join(parts, ": ")
+	line := joined(p.Field, p.Message)
 	if p.Instead != "" {
 		line += "; " + p.Instead
 	}
 	return line
+}
+
+// joined puts colons between the parts that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 // compare orders problems by kind, object, field, message and source.
@@ -176,7 +182,8 @@ func compare(a, b Problem) int {
 		cmp.Compare(a.Object.Namespace, b.Object.Namespace),
 		cmp.Compare(a.Object.Name, b.Object.Name),
 		cmp.Compare(a.Object.Cluster, b.Object.Cluster),
-		cmp.Compare(a.Where, b.Where),
+		cmp.Compare(a.File, b.File),
+		cmp.Compare(a.Line, b.Line),
 		cmp.Compare(a.Field, b.Field),
 		cmp.Compare(a.Message, b.Message),
 		cmp.Compare(a.Source, b.Source),
@@ -191,7 +198,7 @@ const maxText = 1024
 func normal(p Problem, source string) Problem {
 	for _, text := range []*string{
 		&p.Object.Cluster, &p.Object.Group, &p.Object.Version, &p.Object.Kind, &p.Object.Namespace, &p.Object.Name,
-		&p.Field, &p.Where, &p.Message, &p.Instead,
+		&p.Field, &p.File, &p.Message, &p.Instead,
 	} {
 		*text = shown(*text)
 	}

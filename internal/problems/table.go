@@ -265,13 +265,13 @@ func (n *News) Log() {
 
 // samePlace is true for a problem of the same field: one that takes the place of p.
 func (p Problem) samePlace(other Problem) bool {
-	return p.Object == other.Object && p.Field == other.Field && p.Where == other.Where
+	return p.Object == other.Object && p.Field == other.Field && p.Place() == other.Place()
 }
 
 func (p Problem) attributes() []any {
 	attributes := []any{"source", p.Source}
 	for _, pair := range [][2]string{
-		{"object", p.Object.String()}, {"group", p.Object.Group}, {"field", p.Field}, {"where", p.Where}, {"instead", p.Instead},
+		{"object", p.Object.String()}, {"group", p.Object.Group}, {"field", p.Field}, {"where", p.Place()}, {"instead", p.Instead},
 	} {
 		if pair[1] != "" {
 			attributes = append(attributes, pair[0], pair[1])

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Ownership says what a manifest may do to an object that the program keeps in
@@ -48,6 +49,6 @@ func (p *Plan) leaveAlone(src *source.Source, keys []source.Key) {
 			kinds[i] = ofKind[kind][0].String()
 		}
 	}
-	p.Warnings = append(p.Warnings, source.Fault{File: src.Shown, Message: fmt.Sprintf(
+	p.Warnings = append(p.Warnings, problems.Problem{File: src.Shown, Message: fmt.Sprintf(
 		"not applied, as linkerd-lite keeps these itself: %s; remove them here, or leave them, nothing depends on it", strings.Join(kinds, ", "))})
 }

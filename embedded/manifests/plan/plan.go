@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
 	"github.com/linkerd-lite/linkerd-lite/internal/printable"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Action is what a step does.
@@ -60,13 +61,13 @@ type Plan struct {
 	Held []Step `json:"held,omitempty"`
 	// Waiting are objects whose kind or namespace does not exist yet, Failed
 	// everything else that is wrong.
-	Waiting   []source.Fault `json:"waiting,omitempty"`
-	Failed    []source.Fault `json:"failed,omitempty"`
-	Unchanged int            `json:"unchanged"`
+	Waiting   []problems.Problem `json:"waiting,omitempty"`
+	Failed    []problems.Problem `json:"failed,omitempty"`
+	Unchanged int                `json:"unchanged"`
 	// Warnings are remarks of Config.Check on what is applied.
-	Warnings []source.Fault `json:"warnings,omitempty"`
+	Warnings []problems.Problem `json:"warnings,omitempty"`
 	// Notices are what the user should know as long as it is so.
-	Notices []source.Fault `json:"notices,omitempty"`
+	Notices []problems.Problem `json:"notices,omitempty"`
 
 	// Moved are records that only change their file.
 	Moved []Record `json:"-"`
@@ -75,7 +76,7 @@ type Plan struct {
 	// Coming counts those waiting or failing that this directory itself should put right soon.
 	Coming int `json:"-"`
 	// Stuck are those of Waiting that nothing in this directory helps.
-	Stuck []source.Fault `json:"-"`
+	Stuck []problems.Problem `json:"-"`
 	// Foreign counts records of directories that are not among those of this run.
 	Foreign int `json:"-"`
 	// Total counts the objects of all directories.
@@ -105,13 +106,13 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "  keep     %s\n", printable.Text(fmt.Sprintf("%s  (%s: %s)", s.Object, s.File, s.Why)))
 	}
 	for _, f := range slices.Concat(p.Notices, p.Warnings) {
-		fmt.Fprintf(&b, "  warning  %s\n", printable.Text(f.Error()))
+		fmt.Fprintf(&b, "  warning  %s\n", printable.Text(source.Text(f)))
 	}
 	for _, f := range p.Waiting {
-		fmt.Fprintf(&b, "  waiting  %s\n", printable.Text(f.Error()))
+		fmt.Fprintf(&b, "  waiting  %s\n", printable.Text(source.Text(f)))
 	}
 	for _, f := range p.Failed {
-		fmt.Fprintf(&b, "  failed   %s\n", printable.Text(f.Error()))
+		fmt.Fprintf(&b, "  failed   %s\n", printable.Text(source.Text(f)))
 	}
 	return b.String()
 }
@@ -130,7 +131,7 @@ func (s Step) String() string {
 // Failure is a step that did not succeed, and when to try it again. It is a value.
 type Failure struct {
 	Hash  string
-	Fault source.Fault
+	Fault problems.Problem
 	// Line is that of the object when it failed.
 	Line int
 	// Namespace is set if it is what the object lacks.
@@ -154,8 +155,8 @@ type Input struct {
 	Now     time.Time
 	Sources []*source.Source
 	// Faults and Notices are of no source.
-	Faults   []source.Fault
-	Notices  []source.Fault
+	Faults   []problems.Problem
+	Notices  []problems.Problem
 	Records  map[source.Key]Record
 	Failures map[source.Key]Failure
 	// Kinds are those of the sources that can be applied now; Unknown has the words for the others.
@@ -242,21 +243,14 @@ func (p *Plan) collect(in Input) (map[source.Key]place, provided) {
 				keep, refuse = at, other
 			}
 			desired[at.key] = keep
-			p.Failed = append(p.Failed, source.Fault{
-				File: refuse.source.Shown, Line: refuse.object.Line, Object: at.key.String(),
-				Message: fmt.Sprintf("also defined at %s, which is the one that counts", location(keep.source.Shown, keep.object.Line)),
+			p.Failed = append(p.Failed, problems.Problem{
+				File: refuse.source.Shown, Line: refuse.object.Line, Object: at.key.Object(),
+				Message: fmt.Sprintf("also defined at %s, which is the one that counts", problems.Problem{File: keep.source.Shown, Line: keep.object.Line}.Place()),
 			})
 		}
 		p.leaveAlone(src, left)
 	}
 	return desired, coming
-}
-
-func location(file string, line int) string {
-	if line == 0 {
-		return file
-	}
-	return fmt.Sprintf("%s:%d", file, line)
 }
 
 // Scoped is a key with the namespace filled in, or dropped, by the scope of its kind.
@@ -273,7 +267,7 @@ func Scoped(key source.Key, kind Kind, known bool) source.Key {
 
 func (p *Plan) decide(in Input, at place, coming provided) {
 	gvk := at.object.Unstructured.GroupVersionKind()
-	shown := source.Fault{File: at.source.Shown, Line: at.object.Line, Object: at.key.String()}
+	shown := problems.Problem{File: at.source.Shown, Line: at.object.Line, Object: at.key.Object()}
 	if !at.known {
 		shown.Message = in.Unknown[gvk]
 		p.Waiting = append(p.Waiting, shown)
@@ -373,7 +367,7 @@ func (p *Plan) prune(in Input, desired map[source.Key]place) {
 		p.Prune = append(p.Prune, step)
 	}
 	for _, shown := range slices.Sorted(maps.Keys(emptied)) {
-		p.Notices = append(p.Notices, source.Fault{File: shown, Message: fmt.Sprintf(
+		p.Notices = append(p.Notices, problems.Problem{File: shown, Message: fmt.Sprintf(
 			"no objects are left here, and the %d that came from here stay as they are: put the files back, or start again with --prune-empty to delete what they had", emptied[shown])})
 	}
 }

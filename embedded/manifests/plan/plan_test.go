@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests/source"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
@@ -272,7 +273,7 @@ func TestPlan(t *testing.T) {
 			edit: func(s *Input) {
 				s.Failures = map[source.Key]Failure{a: {
 					Hash: s.Sources[0].Objects[0].Hash, Line: 1, Next: now.Add(time.Second), Transient: true,
-					Fault: source.Fault{File: "a", Line: 7, Object: a.String(), Message: "no"},
+					Fault: problems.Problem{File: "a", Line: 7, Object: a.Object(), Message: "no"},
 				}}
 			},
 			want: `0 to apply, 0 to prune, 0 unchanged, 1 failed
@@ -308,7 +309,7 @@ func TestPlan(t *testing.T) {
 				{Key: crdKey, File: "/a", Hash: "h"},
 			},
 			edit: func(s *Input) {
-				s.Failures = map[source.Key]Failure{crdKey: {Next: now.Add(time.Second), Fault: source.Fault{Message: "prune: no"}}}
+				s.Failures = map[source.Key]Failure{crdKey: {Next: now.Add(time.Second), Fault: problems.Problem{Message: "prune: no"}}}
 			},
 			want:  "0 to apply, 0 to prune, 0 unchanged, 1 failed\n  failed   prune: no\n",
 			retry: now.Add(time.Second),

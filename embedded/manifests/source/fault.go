@@ -2,46 +2,35 @@ package source
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
-// Fault is one thing that is wrong with a manifest. It is an immutable value.
-type Fault struct {
-	// File is the path as the user named it, or empty.
-	File string `json:"file,omitempty"`
-	// Line counts from 1; 0 if unknown.
-	Line int `json:"line,omitempty"`
-	// Object is "Kind namespace/name", or empty if the fault is the file's.
-	Object string `json:"object,omitempty"`
-	// Message says what is wrong, in one line.
-	Message string `json:"message"`
+// Where is "FILE:LINE: Kind namespace/name" of a problem, as far as they are known. As in a Key,
+// kinds that are not Kubernetes' own carry their group.
+func Where(p problems.Problem) string {
+	object := p.Object
+	object.Kind = KindName(schema.GroupKind{Group: object.Group, Kind: object.Kind})
+	return strings.TrimPrefix(strings.TrimSuffix(p.Place()+": "+object.String(), ": "), ": ")
 }
 
-// Error is "file:line: object: message".
-func (f Fault) Error() string {
-	if where := f.Where(); where != "" {
-		return where + ": " + f.Message
-	}
-	return f.Message
+// Text is a problem in one line, which begins with where it is.
+func Text(p problems.Problem) string {
+	return strings.TrimPrefix(Where(p)+": "+p.WithoutObject(), ": ")
 }
 
-// Where is "file:line: object", as far as they are known.
-func (f Fault) Where() string {
-	file := f.File
-	if file != "" && f.Line > 0 {
-		file += ":" + strconv.Itoa(f.Line)
-	}
-	if file != "" && f.Object != "" {
-		return file + ": " + f.Object
-	}
-	return file + f.Object
-}
-
-// CompareFaults orders faults by place.
-func CompareFaults(a, b Fault) int {
+// CompareFaults orders problems by place.
+func CompareFaults(a, b problems.Problem) int {
 	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Message, b.Message))
 }
+
+// fault is a problem as an error.
+type fault struct{ problems.Problem }
+
+func (f fault) Error() string { return Text(f.Problem) }
 
 // OneLine folds a message of several lines, as parsers and the API server write
 // them, into one.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	gitignore "github.com/monochromegane/go-gitignore"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // IgnoreFile is the name of files that say, in the syntax of .gitignore, what below
@@ -50,7 +52,7 @@ func isChart(entries []fs.DirEntry) bool {
 const alienShown = 3
 
 // aliens sums up the files that hold something else than Kubernetes objects.
-func aliens(sources []*Source) []Fault {
+func aliens(sources []*Source) []problems.Problem {
 	var names []string
 	for _, s := range sources {
 		if s.Alien {
@@ -64,7 +66,7 @@ func aliens(sources []*Source) []Fault {
 	if more := len(names) - alienShown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return []Fault{{Message: "no Kubernetes objects are in " + text + ": left out; " + IgnoreFile + " or --exclude can say so"}}
+	return []problems.Problem{{Message: "no Kubernetes objects are in " + text + ": left out; " + IgnoreFile + " or --exclude can say so"}}
 }
 
 // toolGroups are those of files that configure a tool, and look like objects but for their
@@ -79,6 +81,6 @@ func isToolConfig(apiVersion, kind string) bool {
 }
 
 // isAlien reports whether faults say that a file is something else altogether.
-func isAlien(faults []Fault) bool {
-	return len(faults) > 0 && !slices.ContainsFunc(faults, func(f Fault) bool { return !strings.HasPrefix(f.Message, notObject) })
+func isAlien(faults []problems.Problem) bool {
+	return len(faults) > 0 && !slices.ContainsFunc(faults, func(f problems.Problem) bool { return !strings.HasPrefix(f.Message, notObject) })
 }

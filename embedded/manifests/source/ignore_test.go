@@ -59,7 +59,7 @@ func TestIgnore(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, f := range snapshot.Notices {
-		notices = append(notices, strings.ReplaceAll(f.Error(), dir, "DIR"))
+		notices = append(notices, strings.ReplaceAll(Text(f), dir, "DIR"))
 	}
 	want := []string{
 		"DIR/chart: this is a Helm chart, which is not applied as it is: helm template DIR/chart | linkerd-lite up -",
@@ -100,7 +100,7 @@ func TestStdin(t *testing.T) {
 	}
 	broken, err := NewScanner(Config{Dirs: []string{"-"}, Stdin: strings.NewReader("a: ["), Watch: func(string, string) {}, Now: time.Now})
 	must(t, err)
-	if got := broken.Scan().Source("-").Faults; len(got) != 1 || got[0].Error() != "standard input:1: did not find expected node content" {
+	if got := broken.Scan().Source("-").Faults; len(got) != 1 || Text(got[0]) != "standard input:1: did not find expected node content" {
 		t.Errorf("faults are %v", got)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Key identifies an object whatever version it is written in.
@@ -17,6 +19,11 @@ type Key struct {
 
 // GroupKind is the key's kind.
 func (k Key) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Kind} }
+
+// Object is the same for problems.
+func (k Key) Object() problems.Object {
+	return problems.Object{Group: k.Group, Kind: k.Kind, Namespace: k.Namespace, Name: k.Name}
+}
 
 // String is "Kind namespace/name"; kinds that are not Kubernetes' own carry
 // their group, as the same kind exists in several.

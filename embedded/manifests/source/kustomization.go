@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 func isKustomization(name string) bool {
@@ -103,7 +105,7 @@ func build(path string) (objects []Object, inputs []string, err error) {
 		// Through JSON, as kustomize's numbers are ints, which API machinery does not know.
 		doc := parseJSON(raw)
 		if len(doc.faults) > 0 {
-			return nil, nil, doc.faults[0]
+			return nil, nil, fault{doc.faults[0]}
 		}
 		for _, o := range doc.objects {
 			o.Line = 0
@@ -142,16 +144,16 @@ func findRemote(path string, seen map[string]bool) string {
 }
 
 // buildFault gives an error of kustomize the line of the YAML in it, if one.
-func buildFault(shown string, err error) Fault {
-	if fault := (Fault{}); errors.As(err, &fault) {
-		fault.File = shown
-		return fault
+func buildFault(shown string, err error) problems.Problem {
+	if read := (fault{}); errors.As(err, &read) {
+		read.File = shown
+		return read.Problem
 	}
 	message := OneLine(err.Error())
 	if wd, err := os.Getwd(); err == nil {
 		message = strings.ReplaceAll(message, wd+string(filepath.Separator), "")
 	}
-	return Fault{File: shown, Message: "kustomize: " + spareFault(message)}
+	return problems.Problem{File: shown, Message: "kustomize: " + spareFault(message)}
 }
 
 var kustomizeNoise = regexp.MustCompile(`accumulating resources: |accumulation err='[^']*': `)
@@ -237,9 +239,8 @@ func (r *recorder) ReadFile(path string) ([]byte, error) {
 		}
 	}
 	if err == nil && isManifest(filepath.Base(path)) && bytes.IndexByte(data, 0) >= 0 {
-		fault, _ := notText(data)
-		fault.File = path
-		return nil, fault
+		binary, _ := notText(data)
+		return nil, fault{binary}
 	}
 	return data, err
 }

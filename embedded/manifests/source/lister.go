@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	gitignore "github.com/monochromegane/go-gitignore"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // root is one of the directories of the configuration.
@@ -33,9 +35,9 @@ type found struct {
 type tree struct {
 	files          []found
 	kustomizations []found
-	faults         []Fault
+	faults         []problems.Problem
 	// notices are of what is left out on purpose.
-	notices []Fault
+	notices []problems.Problem
 	// ignores are by the directory that they lie in.
 	ignores map[string][]gitignore.IgnoreMatcher
 	// inside are the real paths of the roots, and entries counts what was listed.
@@ -95,7 +97,7 @@ func (l *lister) list(roots []root) *tree {
 		}
 		if err != nil {
 			t.unread = append(t.unread, r.abs)
-			t.faults = append(t.faults, Fault{File: r.shown, Message: reason(err) + "; its objects stay as they are"})
+			t.faults = append(t.faults, problems.Problem{File: r.shown, Message: reason(err) + "; its objects stay as they are"})
 			continue
 		}
 		l.dir(t, r.abs, r.shown, real, nil, seen)
@@ -123,7 +125,7 @@ func (l *lister) dir(t *tree, path, shown, real string, above []string, seen map
 			return // removed since it was listed; the event of that wakes
 		}
 		t.unread = append(t.unread, path)
-		t.faults = append(t.faults, Fault{File: shown, Message: "read directory: " + reason(err) + "; its objects stay as they are"})
+		t.faults = append(t.faults, problems.Problem{File: shown, Message: "read directory: " + reason(err) + "; its objects stay as they are"})
 		return
 	}
 	for _, e := range entries {
@@ -135,7 +137,7 @@ func (l *lister) dir(t *tree, path, shown, real string, above []string, seen map
 	}
 	if isChart(entries) {
 		t.unread = append(t.unread, path)
-		t.notices = append(t.notices, Fault{File: shown, Message: "this is a Helm chart, which is not applied as it is: helm template " + shown + " | linkerd-lite up -"})
+		t.notices = append(t.notices, problems.Problem{File: shown, Message: "this is a Helm chart, which is not applied as it is: helm template " + shown + " | linkerd-lite up -"})
 		return
 	}
 	for _, e := range entries {
@@ -153,7 +155,7 @@ func (l *lister) dir(t *tree, path, shown, real string, above []string, seen map
 	}
 	if t.entries += len(entries); t.entries > maxEntries {
 		t.unread = append(t.unread, path)
-		t.faults = append(t.faults, Fault{File: shown, Message: fmt.Sprintf("the directories have more than %d files, and this one is left out: leave out what is no manifest, see .linkerdliteignore", maxEntries)})
+		t.faults = append(t.faults, problems.Problem{File: shown, Message: fmt.Sprintf("the directories have more than %d files, and this one is left out: leave out what is no manifest, see .linkerdliteignore", maxEntries)})
 		return
 	}
 	above = append(slices.Clip(above), real)
@@ -184,24 +186,24 @@ func (l *lister) entry(t *tree, e fs.DirEntry, path, shown, real string, above [
 	}
 	switch {
 	case errors.Is(err, syscall.ELOOP):
-		t.faults = append(t.faults, Fault{File: shown, Message: "symlink loop: it leads to itself"})
+		t.faults = append(t.faults, problems.Problem{File: shown, Message: "symlink loop: it leads to itself"})
 	case errors.Is(err, fs.ErrNotExist):
 		if link && isManifest(name) {
 			// While a link is swapped it leads nowhere for a moment.
 			t.unread = append(t.unread, path)
-			t.faults = append(t.faults, Fault{File: shown, Message: "this symlink leads nowhere"})
+			t.faults = append(t.faults, problems.Problem{File: shown, Message: "this symlink leads nowhere"})
 		}
 	case err != nil:
 		t.unread = append(t.unread, path)
-		t.faults = append(t.faults, Fault{File: shown, Message: reason(err)})
+		t.faults = append(t.faults, problems.Problem{File: shown, Message: reason(err)})
 	case info.IsDir():
 		if slices.Contains(above, real) {
-			t.faults = append(t.faults, Fault{File: shown, Message: fmt.Sprintf("symlink loop: it leads back to %s, not followed", real)})
+			t.faults = append(t.faults, problems.Problem{File: shown, Message: fmt.Sprintf("symlink loop: it leads back to %s, not followed", real)})
 			return
 		}
 		if link && !slices.ContainsFunc(t.inside, func(dir string) bool { return within(real, dir) }) {
 			t.unread = append(t.unread, path)
-			t.faults = append(t.faults, Fault{File: shown, Message: fmt.Sprintf("it leads out of the directory, to %s, and is not followed: name that directory too if it is wanted", real)})
+			t.faults = append(t.faults, problems.Problem{File: shown, Message: fmt.Sprintf("it leads out of the directory, to %s, and is not followed: name that directory too if it is wanted", real)})
 			return
 		}
 		l.dir(t, path, shown, real, above, seen)
@@ -217,7 +219,7 @@ func (l *lister) file(t *tree, f found, real string, seen map[string]bool) {
 	seen[real] = true
 	if !f.info.Mode().IsRegular() {
 		t.unread = append(t.unread, f.path)
-		t.faults = append(t.faults, Fault{File: f.shown, Message: fmt.Sprintf("not a regular file (%s)", f.info.Mode().Type())})
+		t.faults = append(t.faults, problems.Problem{File: f.shown, Message: fmt.Sprintf("not a regular file (%s)", f.info.Mode().Type())})
 		return
 	}
 	t.files = append(t.files, f)

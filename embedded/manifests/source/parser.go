@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // maxFile is the size in bytes above which a file is refused: the biggest
@@ -48,7 +50,7 @@ func (o Object) Key() Key {
 // count from its own first line, which is 1.
 type document struct {
 	objects []Object
-	faults  []Fault
+	faults  []problems.Problem
 }
 
 // Documents caches results by the hash of the document's text, so that
@@ -58,10 +60,10 @@ type Documents map[[sha256.Size]byte]document
 // Parse reads the manifest data of the file path. Either objects or faults is
 // empty: a file counts as a whole. The returned cache serves the next call for
 // the same file.
-func Parse(path string, data []byte, cache Documents) (objects []Object, faults []Fault, next Documents) {
+func Parse(path string, data []byte, cache Documents) (objects []Object, faults []problems.Problem, next Documents) {
 	if fault, bad := notText(data); bad {
 		fault.File = path
-		return nil, []Fault{fault}, cache
+		return nil, []problems.Problem{fault}, cache
 	}
 	data = bytes.TrimPrefix(data, byteOrderMark)
 	next = Documents{}
@@ -99,9 +101,9 @@ func Parse(path string, data []byte, cache Documents) (objects []Object, faults 
 }
 
 // notText finds what can be no manifest in any format.
-func notText(data []byte) (Fault, bool) {
+func notText(data []byte) (problems.Problem, bool) {
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
-		return Fault{Line: 1, Message: "the file is UTF-16: save it as UTF-8"}, true
+		return problems.Problem{Line: 1, Message: "the file is UTF-16: save it as UTF-8"}, true
 	}
 	at := bytes.IndexByte(data, 0)
 	if !utf8.Valid(data) {
@@ -117,82 +119,12 @@ func notText(data []byte) (Fault, bool) {
 		}
 	}
 	if at < 0 {
-		return Fault{}, false
+		return problems.Problem{}, false
 	}
-	return Fault{
+	return problems.Problem{
 		Line:    1 + bytes.Count(data[:at], []byte("\n")),
 		Message: fmt.Sprintf("this is binary data, not UTF-8 text (byte %#02x at offset %d)", data[at], at),
 	}, true
-}
-
-// byteOrderMark may begin a file, and so each part of files that were put together.
-var byteOrderMark = []byte("\ufeff")
-
-// chunk is one document of a stream and the line on which it begins.
-type chunk struct {
-	line int
-	text []byte
-}
-
-// splitYAML cuts at the document markers, which YAML allows only at the start
-// of a line.
-func splitYAML(data []byte) []chunk {
-	var chunks []chunk
-	current := chunk{line: 1}
-	start := 0
-	flush := func(end int) {
-		current.text = withoutMark(data[start:end])
-		if !blank(current.text) {
-			chunks = append(chunks, current)
-		}
-	}
-	line := 0
-	for pos := 0; pos < len(data); {
-		end := bytes.IndexByte(data[pos:], '\n')
-		if end < 0 {
-			end = len(data)
-		} else {
-			end += pos + 1
-		}
-		line++
-		text := bytes.TrimPrefix(data[pos:end], byteOrderMark)
-		if marker(text, "---") || marker(text, "...") {
-			flush(pos)
-			// What follows the marker on its line belongs to the new document, but for tabs, which YAML
-			// does not take where it counts columns.
-			start = end - len(bytes.TrimLeft(text[3:], " \t"))
-			current = chunk{line: line}
-		}
-		pos = end
-	}
-	flush(len(data))
-	return chunks
-}
-
-// withoutMark drops a byte order mark before the content of a document.
-func withoutMark(text []byte) []byte {
-	content := bytes.TrimLeft(text, " \t\r\n")
-	if !bytes.HasPrefix(content, byteOrderMark) {
-		return text
-	}
-	return slices.Concat(text[:len(text)-len(content)], content[len(byteOrderMark):])
-}
-
-func marker(line []byte, mark string) bool {
-	rest, ok := bytes.CutPrefix(line, []byte(mark))
-	return ok && (len(rest) == 0 || strings.IndexByte(" \t\r\n", rest[0]) >= 0)
-}
-
-// blank reports whether text has nothing but white space, comments and
-// directives.
-func blank(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && line[0] != '%' {
-			return false
-		}
-	}
-	return true
 }
 
 func parseYAML(text []byte) document {
@@ -212,7 +144,7 @@ func parseYAML(text []byte) document {
 	}
 	var value any
 	if err := utiljson.Unmarshal(raw, &value); err != nil {
-		return document{faults: []Fault{{Line: first, Message: OneLine(err.Error())}}}
+		return document{faults: []problems.Problem{{Line: first, Message: OneLine(err.Error())}}}
 	}
 	if value == nil {
 		return document{}
@@ -267,12 +199,12 @@ func parseJSON(text []byte) document {
 				line = 1 + bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n"))
 				err = errors.New("the JSON ends too early")
 			}
-			all.faults = append(all.faults, Fault{Line: line, Message: OneLine(err.Error())})
+			all.faults = append(all.faults, problems.Problem{Line: line, Message: OneLine(err.Error())})
 			return all
 		}
 		var value any
 		if err := utiljson.Unmarshal(raw, &value); err != nil {
-			all.faults = append(all.faults, Fault{Line: line, Message: OneLine(err.Error())})
+			all.faults = append(all.faults, problems.Problem{Line: line, Message: OneLine(err.Error())})
 			continue
 		}
 		doc := readValue(value, raw, 1)
@@ -291,7 +223,7 @@ func parseJSON(text []byte) document {
 func readValue(value any, text []byte, line int) document {
 	content, ok := value.(map[string]any)
 	if !ok {
-		return document{faults: []Fault{{Line: line, Message: fmt.Sprintf(notObject+"expected a mapping, found %s", typeName(value))}}}
+		return document{faults: []problems.Problem{{Line: line, Message: fmt.Sprintf(notObject+"expected a mapping, found %s", typeName(value))}}}
 	}
 	kind, _ := content["kind"].(string)
 	items, isList := content["items"].([]any)
@@ -301,7 +233,7 @@ func readValue(value any, text []byte, line int) document {
 	if !isList || !strings.HasSuffix(kind, "List") {
 		object, fault := newObject(content, line)
 		if fault != nil {
-			return document{faults: []Fault{*fault}}
+			return document{faults: []problems.Problem{*fault}}
 		}
 		return document{objects: []Object{object}}
 	}
@@ -314,7 +246,7 @@ func readValue(value any, text []byte, line int) document {
 		}
 		member, ok := item.(map[string]any)
 		if !ok {
-			doc.faults = append(doc.faults, Fault{Line: at, Message: fmt.Sprintf("items[%d] of the %s is not an object: expected a mapping, found %s", i, kind, typeName(item))})
+			doc.faults = append(doc.faults, problems.Problem{Line: at, Message: fmt.Sprintf("items[%d] of the %s is not an object: expected a mapping, found %s", i, kind, typeName(item))})
 			continue
 		}
 		if itemKind := strings.TrimSuffix(kind, "List"); itemKind != "" {
@@ -334,15 +266,14 @@ func readValue(value any, text []byte, line int) document {
 // resource version would make every apply a conflict.
 var serverFields = []string{"managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"}
 
-func newObject(content map[string]any, line int) (Object, *Fault) {
+func newObject(content map[string]any, line int) (Object, *problems.Problem) {
 	u := &unstructured.Unstructured{Object: content}
 	apiVersion, _ := content["apiVersion"].(string)
 	kind, _ := content["kind"].(string)
 	metadata, _ := content["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
-	refuse := func(message string) (Object, *Fault) {
-		object := strings.TrimSpace(kind + " " + name)
-		return Object{}, &Fault{Line: line, Object: object, Message: message}
+	refuse := func(message string) (Object, *problems.Problem) {
+		return Object{}, &problems.Problem{Line: line, Object: problems.Object{Kind: kind, Name: name}, Message: message}
 	}
 	switch {
 	case apiVersion == "" && kind == "":
@@ -406,19 +337,6 @@ func typeName(value any) string {
 	return "a number"
 }
 
-// firstLine is the line of the first content, from 1.
-func firstLine(text []byte) int {
-	n := 0
-	for line := range bytes.Lines(text) {
-		n++
-		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && line[0] != '%' {
-			return n
-		}
-	}
-	return 1
-}
-
 // itemLines returns the lines of the items of a List.
 func itemLines(text []byte) []int {
 	var root yamlv3.Node
@@ -444,16 +362,16 @@ var (
 
 // yamlFaults turns an error of the YAML library, which may list several
 // problems, into faults with lines between the first and the last of the text.
-func yamlFaults(err error, first, last int) []Fault {
+func yamlFaults(err error, first, last int) []problems.Problem {
 	text := OneLine(err.Error())
 	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
 	places := yamlLine.FindAllStringSubmatchIndex(text, -1)
 	if len(places) == 0 {
-		return []Fault{{Line: first, Message: text}}
+		return []problems.Problem{{Line: first, Message: text}}
 	}
-	byLine := map[int]Fault{}
+	byLine := map[int]problems.Problem{}
 	for i, place := range places {
 		end := len(text)
 		if i+1 < len(places) {
@@ -465,9 +383,9 @@ func yamlFaults(err error, first, last int) []Fault {
 			line++
 		}
 		line = min(line, last)
-		byLine[line] = Fault{Line: line, Message: message}
+		byLine[line] = problems.Problem{Line: line, Message: message}
 	}
-	faults := make([]Fault, 0, len(byLine))
+	faults := make([]problems.Problem, 0, len(byLine))
 	for _, line := range slices.Sorted(maps.Keys(byLine)) {
 		faults = append(faults, byLine[line])
 	}

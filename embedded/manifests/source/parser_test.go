@@ -7,17 +7,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
 )
 
 // summary is what a parse gave, a line per object and per fault.
-func summary(objects []Object, faults []Fault) []string {
+func summary(objects []Object, faults []problems.Problem) []string {
 	lines := []string{}
 	for _, o := range objects {
 		lines = append(lines, fmt.Sprintf("%d %s", o.Line, o.Key()))
 	}
 	for _, f := range faults {
-		lines = append(lines, f.Error())
+		lines = append(lines, Text(f))
 	}
 	return lines
 }

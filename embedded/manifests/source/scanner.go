@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/kustomize/api/konfig"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // clockGrain is how young a file may be for a second write of the same size to
@@ -24,9 +26,9 @@ type Snapshot struct {
 	Sources []*Source
 	byPath  map[string]*Source
 	// Faults are of directories and links; those of sources are theirs.
-	Faults []Fault
+	Faults []problems.Problem
 	// Notices are of what is left out on purpose.
-	Notices []Fault
+	Notices []problems.Problem
 	unread  []string
 	roots   []root
 	// empty are roots and files of kustomizations without any object, and filling those roots
@@ -308,9 +310,9 @@ func (s *Scanner) readFile(f found) (saved bool) {
 	s.reading.Store(&f.shown)
 	readAt := s.now()
 	data, info, err := readLimited(f.path)
-	var faults []Fault
+	var faults []problems.Problem
 	if err != nil {
-		faults = []Fault{{File: f.shown, Message: reason(err)}}
+		faults = []problems.Problem{{File: f.shown, Message: reason(err)}}
 		info, data = f.info, []byte(err.Error())
 	}
 	sum := sha256.Sum256(data)
@@ -414,7 +416,7 @@ func (s *Scanner) buildKustomization(f found) (saved bool) {
 	}
 	source := &Source{Path: f.path, Shown: f.shown, Objects: objects, Changed: s.changedAt(newest)}
 	if err != nil {
-		source.Faults = []Fault{buildFault(f.shown, err)}
+		source.Faults = []problems.Problem{buildFault(f.shown, err)}
 		if known.source != nil {
 			source.Objects = known.source.Objects
 		}

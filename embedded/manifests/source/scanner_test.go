@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 func TestLister(t *testing.T) {
@@ -57,7 +59,7 @@ func TestListerUnreadable(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "sub"), 0))
 	l := lister{watch: func(string, string) {}}
 	tree := l.list([]root{{shown: "m", abs: dir}})
-	want := []Fault{{File: "m/sub", Message: "read directory: permission denied; its objects stay as they are"}}
+	want := []problems.Problem{{File: "m/sub", Message: "read directory: permission denied; its objects stay as they are"}}
 	if diff := cmp.Diff(want, tree.faults); diff != "" {
 		t.Error(diff)
 	}
@@ -147,7 +149,7 @@ func BenchmarkParse(b *testing.B) {
 	for b.Loop() {
 		n++
 		parts[500] = cm("c500", fmt.Sprint(n))
-		var faults []Fault
+		var faults []problems.Problem
 		if _, faults, cache = Parse("x.yaml", []byte(docs(parts...)), cache); len(faults) > 0 {
 			b.Fatal(faults)
 		}

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"slices"
 	"time"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // Source is a file, or a kustomization with all it uses, as last read. It is an
@@ -16,7 +18,7 @@ type Source struct {
 	// Objects are those of the last content without faults.
 	Objects []Object
 	// Faults are those of the newest content.
-	Faults []Fault
+	Faults []problems.Problem
 	// Changed is when the newest content was first seen; what was there before the
 	// first scan counts from its modification time.
 	Changed time.Time

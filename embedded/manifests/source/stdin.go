@@ -3,6 +3,8 @@ package source
 import (
 	"fmt"
 	"io"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
 // stdin is the name of a DIR that stands for the standard input.
@@ -21,9 +23,9 @@ func (s *Scanner) readStdin() (source *Source, saved bool) {
 	data, err := io.ReadAll(io.LimitReader(s.stdin, maxFile+1))
 	switch {
 	case err != nil:
-		s.piped = &Source{Path: stdin, Shown: StdinShown, Faults: []Fault{{File: StdinShown, Message: reason(err)}}}
+		s.piped = &Source{Path: stdin, Shown: StdinShown, Faults: []problems.Problem{{File: StdinShown, Message: reason(err)}}}
 	case len(data) > maxFile:
-		s.piped = &Source{Path: stdin, Shown: StdinShown, Faults: []Fault{{File: StdinShown, Message: fmt.Sprintf("more than %d MB: write it to files", maxFile>>20)}}}
+		s.piped = &Source{Path: stdin, Shown: StdinShown, Faults: []problems.Problem{{File: StdinShown, Message: fmt.Sprintf("more than %d MB: write it to files", maxFile>>20)}}}
 	default:
 		s.piped = New(stdin, StdinShown, data)
 	}
