@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/manifests"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // DryRun plans the directories of config against the cluster that runs on its
@@ -49,8 +50,7 @@ func planAgainstScratch(ctx context.Context, config Config, started func(*Cluste
 	started(cluster)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- cluster.Run(ctx) }()
+	ended := lifecycle.Go("cluster", func() error { return cluster.Run(ctx) })
 	select {
 	case <-cluster.Ready():
 	case err := <-ended:

@@ -29,6 +29,7 @@ import (
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
@@ -126,22 +127,23 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- prepared.Run(serving) }()
+	ended := lifecycle.Go("requests", func() error { return prepared.Run(serving) })
 
 	// started gets the result of the start; then the hooks are waited for, also
 	// when ctx has ended, as a start hook that is cancelled ends the process.
-	started, hooked := make(chan error, 1), make(chan error, 1)
+	started := make(chan error, 1)
 	waiting, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
-	go func() {
-		err := s.start(ctx)
-		if err == nil {
-			ready()
-		}
-		started <- err
-		hooked <- s.WaitHooks(waiting)
-	}()
+	hooked := lifecycle.Go("start hooks", func() error {
+		started <- <-lifecycle.Go("start", func() error {
+			err := s.start(ctx)
+			if err == nil {
+				ready()
+			}
+			return err
+		})
+		return s.WaitHooks(waiting)
+	})
 	var failure error
 	for running := true; running; {
 		select {

@@ -41,6 +41,7 @@ func CollectEndpoints(ctx context.Context, client destination.DestinationClient,
 		if err != nil {
 			return nil, destinationError(err)
 		}
+		// A command's own: it reads what an instance answers, and ends with the command.
 		go func() {
 			for {
 				update, err := stream.Recv()

@@ -15,6 +15,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
+
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 const (
@@ -98,22 +100,16 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 
 	// etcd ends the goroutine in which it logs something fatal: start it in one
 	// that may end.
-	type result struct {
-		member *embed.Etcd
-		err    error
-	}
-	started := make(chan result, 1)
-	go func() {
-		member, err := embed.StartEtcd(config)
-		started <- result{member, err}
-	}()
 	var member *embed.Etcd
+	started := lifecycle.Go("start of etcd", func() (err error) {
+		member, err = embed.StartEtcd(config)
+		return err
+	})
 	select {
-	case r := <-started:
-		if r.err != nil {
-			return fmt.Errorf("starting etcd in %s: %w", s.config.Dir, r.err)
+	case err := <-started:
+		if err != nil {
+			return death.or(fmt.Errorf("starting etcd in %s: %w", s.config.Dir, err))
 		}
-		member = r.member
 	case <-death.happened:
 		return death.err
 	}
@@ -151,21 +147,19 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		return s.abandon(member, fmt.Errorf("etcd: %w", err))
 	}
 	select {
-	case <-closing(member):
-		return nil
+	case err := <-closing(member):
+		return death.or(err)
 	case <-death.happened:
 		return death.err
 	}
 }
 
-// closing closes a member, and closes the channel once that is done.
-func closing(member *embed.Etcd) <-chan struct{} {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
+// closing closes a member; the channel gets how that ended.
+func closing(member *embed.Etcd) <-chan error {
+	return lifecycle.Go("end of etcd", func() error {
 		member.Close()
-	}()
-	return closed
+		return nil
+	})
 }
 
 // abandon closes what can be closed of a member that has failed.
@@ -223,4 +217,14 @@ func (d *death) report(err error) {
 		close(d.happened)
 	})
 	runtime.Goexit()
+}
+
+// or is why etcd gave up, if it has, which is the reason for whatever else ended.
+func (d *death) or(err error) error {
+	select {
+	case <-d.happened:
+		return d.err
+	default:
+		return err
+	}
 }

@@ -100,18 +100,20 @@ func (s *Syncer) Run(ctx context.Context, ready func()) error {
 	g, ctx := lifecycle.NewGroup(ctx)
 	g.Go("watch of files", func() error { return watcher.Run(ctx) })
 	g.Go("passes", func() error {
-		read := make(chan struct{})
-		go func() {
-			defer close(read)
+		ctx, end := context.WithCancel(ctx)
+		read := lifecycle.Go("reading of files", func() error {
+			defer end()
 			s.reader.run(ctx)
-		}()
+			return nil
+		})
 		s.loop(ctx, ready)
 		// A file system that does not answer cannot be made to: the end does not wait for it.
 		select {
-		case <-read:
+		case err := <-read:
+			return err
 		case <-time.After(stopWithin):
+			return nil
 		}
-		return nil
 	})
 	return g.Wait()
 }

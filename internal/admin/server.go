@@ -169,8 +169,7 @@ func writeJSON(w http.ResponseWriter, code int, value any) {
 
 // Run serves until ctx ends.
 func (s *Server) Run(ctx context.Context, ready func()) error {
-	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(s.config.Listener) }()
+	served := lifecycle.Go("HTTP", func() error { return s.server.Serve(s.config.Listener) })
 	ready()
 	select {
 	case err := <-served:

@@ -15,6 +15,7 @@ import (
 func Start(cmd *exec.Cmd, start func() error) (exited <-chan error, err error) {
 	bindToParent(cmd)
 	started, ended := make(chan error), make(chan error, 1)
+	// Bare, as start returns on it, and all else that it does is to wait.
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -136,35 +137,34 @@ func (s *Server) Done() <-chan struct{} { return s.done }
 // the listeners, and may be called once.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	conns := &openconns.Set{}
-	var group lifecycle.Group
-	failed := make(chan error, len(listeners))
+	group, running := lifecycle.NewGroup(ctx)
 	for _, l := range listeners {
 		group.Go("gRPC on "+l.Addr().String(), func() error {
-			if err := s.grpc.Serve(&listener{l, conns}); err != nil {
-				failed <- fmt.Errorf("serve gRPC on %s: %w", l.Addr(), err)
+			if err := s.grpc.Serve(&listener{l, conns}); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+				return fmt.Errorf("serve gRPC on %s: %w", l.Addr(), err)
 			}
 			return nil
 		})
 	}
 	var err error
 	select {
-	case <-ctx.Done():
-	case err = <-failed:
+	case <-running.Done():
 	case err = <-s.panicked:
 	}
 	s.stop(conns)
-	_ = group.Wait()
+	if ended := group.Wait(); err == nil {
+		err = ended
+	}
 	return err
 }
 
 // stop ends the server in bounded time if handlers keep their promise.
 func (s *Server) stop(conns *openconns.Set) {
 	close(s.done)
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
+	drained := lifecycle.Go("graceful stop", func() error {
 		s.grpc.GracefulStop()
-	}()
+		return nil
+	})
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {

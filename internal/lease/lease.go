@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 )
 
@@ -75,11 +76,10 @@ func hold(ctx context.Context, config Config, lead func(context.Context) error) 
 	if err != nil {
 		return fmt.Errorf("lease %s/%s: %w", config.Namespace, config.Name, err)
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	ended := lifecycle.Go("election for "+config.Name, func() error {
 		elector.Run(electorCtx)
-	}()
+		return nil
+	})
 	defer func() {
 		stopElector()
 		<-ended
@@ -88,8 +88,8 @@ func hold(ctx context.Context, config Config, lead func(context.Context) error) 
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-ended:
-		return nil
+	case err := <-ended:
+		return err
 	case held := <-won:
 		config.Log.Info("lease won", "lease", config.Name, "holder", config.Identity)
 		leadCtx, stopLeading := context.WithCancel(ctx)

@@ -38,6 +38,21 @@ func (g *Group) Go(name string, f func() error) {
 		g.turns <- struct{}{}
 	}
 	g.wait.Add(1)
+	start(name, f, g.ended)
+}
+
+// Go runs f alone in a goroutine that errors call by name. The channel gets
+// what it returned, or its panic, and is closed after that.
+func Go(name string, f func() error) (ended <-chan error) {
+	end := make(chan error, 1)
+	start(name, f, func(err error) {
+		end <- err
+		close(end)
+	})
+	return end
+}
+
+func start(name string, f func() error, ended func(error)) {
 	go func() {
 		// What stays if f neither returns nor panics: runtime.Goexit.
 		err := error(&PanicError{Goroutine: name, Value: errGoexit})
@@ -45,7 +60,7 @@ func (g *Group) Go(name string, f func() error) {
 			if v := recover(); v != nil {
 				err = &PanicError{Goroutine: name, Value: v, Stack: debug.Stack()}
 			}
-			g.ended(err)
+			ended(err)
 		}()
 		err = f()
 	}()

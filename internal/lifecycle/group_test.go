@@ -41,6 +41,24 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// Go alone tells how f ended, and once only.
+func TestGo(t *testing.T) {
+	boom := errors.New("boom")
+	for want, f := range map[string]func() error{
+		"boom":                                   func() error { return boom },
+		"reader: panic: ouch":                    func() error { panic("ouch") },
+		"reader: panic: its goroutine was ended": func() error { runtime.Goexit(); return nil },
+	} {
+		ended := Go("reader", f)
+		if err := <-ended; err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if err, open := <-ended; err != nil || open {
+			t.Errorf("after that: %v, open %v", err, open)
+		}
+	}
+}
+
 func TestGroupWithoutErrors(t *testing.T) {
 	group, ctx := NewGroup(t.Context())
 	group.Go("a", func() error { return nil })

@@ -162,6 +162,7 @@ func Run(command []string) (int, error) {
 		return 0, fmt.Errorf("start COMMAND: %w", err)
 	}
 	ended := make(chan syscall.WaitStatus, 1)
+	// Bare: this process has nothing to do but to wait, and ends with it.
 	go func() {
 		for {
 			var status syscall.WaitStatus

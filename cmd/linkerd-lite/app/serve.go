@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded"
+	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
 )
 
 // newServeCommand is `serve`: the core against an API server that is there.
@@ -92,8 +93,7 @@ func (s *serve) run(ctx context.Context) error {
 	defer replica.Close()
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- replica.Run(ctx) }()
+	ended := lifecycle.Go("replica", func() error { return replica.Run(ctx) })
 	select {
 	case <-replica.Ready():
 		printAddresses(s.out, replica.Addresses())

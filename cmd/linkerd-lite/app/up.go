@@ -135,7 +135,7 @@ type up struct {
 	signals chan os.Signal
 	cluster *embedded.Cluster
 	// ended gets what the instance's run returned.
-	ended chan error
+	ended <-chan error
 	stop  context.CancelFunc
 }
 
@@ -162,9 +162,8 @@ func (u *up) run(ctx context.Context) error {
 	for _, notice := range cluster.Notices() {
 		u.printf("%s\n", notice)
 	}
-	u.ended = make(chan error, 1)
 	u.running = time.Now()
-	go func() { u.ended <- cluster.Run(ctx) }()
+	u.ended = lifecycle.Go("cluster", func() error { return cluster.Run(ctx) })
 	result := u.drive(ctx)
 	if err := cluster.Close(); err != nil {
 		u.log.Warn("cleaning up", "error", err)
