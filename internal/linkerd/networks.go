@@ -35,11 +35,14 @@ func ParseNetworks(list string) (Networks, error) {
 
 // MustParseNetworks is ParseNetworks for lists of our own. It panics on a bad one.
 func MustParseNetworks(list string) Networks {
-	networks, err := ParseNetworks(list)
+	return must(ParseNetworks(list))
+}
+
+func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return networks
+	return value
 }
 
 // Ranges are in the order of the list. Do not change them.

@@ -19,11 +19,7 @@ func ParsePortList(list string) (PortList, error) {
 
 // MustParsePortList is ParsePortList for lists of our own. It panics on a bad one.
 func MustParsePortList(list string) PortList {
-	ports, err := ParsePortList(list)
-	if err != nil {
-		panic(err)
-	}
-	return ports
+	return must(ParsePortList(list))
 }
 
 // String is the list as it was written.

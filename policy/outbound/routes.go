@@ -1,6 +1,10 @@
 package outbound
 
+//lint:file-ignore SA1019 RequestTimeout is still sent, for proxies that know no other
+
 import (
+	"cmp"
+
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/grpc_route"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/http_route"
 	"github.com/linkerd-lite/linkerd-lite/internal/proxyapi/meta"
@@ -39,41 +43,40 @@ func (b *builder) httpRoute(r *gateway.Route) *pb.HttpRoute {
 	load := b.settings().penalty
 	out := &pb.HttpRoute{Metadata: routeMetadata(r), Hosts: r.Outbound.Hosts}
 	for _, rule := range r.Outbound.Rules {
-		converted := &pb.HttpRoute_Rule{
+		timeouts := b.timeouts(rule.Timeouts)
+		out.Rules = append(out.Rules, &pb.HttpRoute_Rule{
 			Matches:                rule.HTTPMatches,
 			Filters:                httpFilters(rule.Filters),
 			Backends:               httpDistribution.of(b, rule.Backends, load, load),
-			Retry:                  r.Outbound.HTTPRetry,
+			Retry:                  cmp.Or(r.Outbound.HTTPRetry, b.settings().httpRetry),
+			Timeouts:               timeouts.Message(),
+			RequestTimeout:         timeouts.Request.Message(),
 			AllowL5DRequestHeaders: b.allowL5dHeaders,
-		}
-		b.setHTTPDefaults(converted, rule.Timeouts)
-		out.Rules = append(out.Rules, converted)
+		})
 	}
 	return out
 }
 
-// setHTTPDefaults sets the timeouts, and what the rule takes from the parent:
-// retries if it has none, timeouts if it has not one (policy-outbound 6.5).
-func (b *builder) setHTTPDefaults(rule *pb.HttpRoute_Rule, own settings.Timeouts) {
+// timeouts are those of a rule. What it says nothing of it has from its parent:
+// all timeouts if it has none, and retries likewise (policy-outbound 6.5).
+func (b *builder) timeouts(own settings.Timeouts) settings.Timeouts {
 	if own.IsZero() {
-		own = b.settings().timeouts
+		return b.settings().timeouts
 	}
-	rule.Timeouts = own.Message()
-	//lint:ignore SA1019 still sent, for proxies that know no other
-	rule.RequestTimeout = own.Request.Message()
-	if rule.Retry == nil {
-		rule.Retry = b.settings().httpRetry
-	}
+	return own
 }
 
 func (b *builder) defaultHTTPRoute() *pb.HttpRoute {
+	timeouts := b.settings().timeouts
 	rule := &pb.HttpRoute_Rule{
 		Matches: []*http_route.HttpRouteMatch{{
 			Path: &http_route.PathMatch{Kind: &http_route.PathMatch_Prefix{Prefix: "/"}},
 		}},
-		Backends: httpDistribution.first(b.defaultBackend(b.settings().penalty)),
+		Backends:       httpDistribution.first(b.defaultBackend(b.settings().penalty)),
+		Retry:          b.settings().httpRetry,
+		Timeouts:       timeouts.Message(),
+		RequestTimeout: timeouts.Request.Message(),
 	}
-	b.setHTTPDefaults(rule, settings.Timeouts{})
 	metadata := defaultMetadata("http")
 	if b.target.egress() {
 		metadata = defaultMetadata("http-egress-%s", b.action())
@@ -105,6 +108,8 @@ func httpFailure(status uint32, message string) *pb.HttpRoute_Filter {
 	}}
 }
 
+// What follows for gRPC is as above for HTTP: the messages are of other types, which have no interface in common.
+
 // grpcRoutes are the routes and, for an EgressNetwork, the default route after
 // them (policy-outbound 3.3). They are built for at least one route.
 func (b *builder) grpcRoutes() []*pb.GrpcRoute {
@@ -122,36 +127,29 @@ func (b *builder) grpcRoute(r *gateway.Route) *pb.GrpcRoute {
 	load := b.settings().penalty
 	out := &pb.GrpcRoute{Metadata: routeMetadata(r), Hosts: r.Outbound.Hosts}
 	for _, rule := range r.Outbound.Rules {
-		converted := &pb.GrpcRoute_Rule{
+		timeouts := b.timeouts(rule.Timeouts)
+		out.Rules = append(out.Rules, &pb.GrpcRoute_Rule{
 			Matches:                rule.GRPCMatches,
 			Filters:                grpcFilters(rule.Filters),
 			Backends:               grpcDistribution.of(b, rule.Backends, load, load),
-			Retry:                  r.Outbound.GRPCRetry,
+			Retry:                  cmp.Or(r.Outbound.GRPCRetry, b.settings().grpcRetry),
+			Timeouts:               timeouts.Message(),
+			RequestTimeout:         timeouts.Request.Message(),
 			AllowL5DRequestHeaders: b.allowL5dHeaders,
-		}
-		b.setGRPCDefaults(converted, rule.Timeouts)
-		out.Rules = append(out.Rules, converted)
+		})
 	}
 	return out
 }
 
-// setGRPCDefaults is setHTTPDefaults for gRPC.
-func (b *builder) setGRPCDefaults(rule *pb.GrpcRoute_Rule, own settings.Timeouts) {
-	if own.IsZero() {
-		own = b.settings().timeouts
-	}
-	rule.Timeouts = own.Message()
-	//lint:ignore SA1019 still sent, for proxies that know no other
-	rule.RequestTimeout = own.Request.Message()
-	if rule.Retry == nil {
-		rule.Retry = b.settings().grpcRetry
-	}
-}
-
 // defaultGRPCRoute is that of an EgressNetwork. Having no match, it matches everything.
 func (b *builder) defaultGRPCRoute() *pb.GrpcRoute {
-	rule := &pb.GrpcRoute_Rule{Backends: grpcDistribution.first(b.defaultBackend(nil))}
-	b.setGRPCDefaults(rule, settings.Timeouts{})
+	timeouts := b.settings().timeouts
+	rule := &pb.GrpcRoute_Rule{
+		Backends:       grpcDistribution.first(b.defaultBackend(nil)),
+		Retry:          b.settings().grpcRetry,
+		Timeouts:       timeouts.Message(),
+		RequestTimeout: timeouts.Request.Message(),
+	}
 	if b.denies() {
 		rule.Filters = []*pb.GrpcRoute_Filter{grpcFailure(deniedCode, deniedMessage)}
 	}
