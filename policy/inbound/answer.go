@@ -42,12 +42,12 @@ func (a answer) equal(other answer) bool {
 // answer finds what clients of a port with that key are told. A change of
 // authorizations, which may concern all Servers of a namespace, costs little:
 // what comes before them is taken from the previous answer.
-func (ix *index) answer(r *state.Reader, key answerKey, previous *answer) answer {
+func (ix *index) answer(r *view.Reader, key answerKey, previous *answer) answer {
 	var p *portPolicy
 	var s *server
 	if key.server != "" {
 		var ok bool
-		if s, ok = state.Get(r, ix.servers, key.namespace, key.server); !ok {
+		if s, ok = state.Get(r.Reader, ix.servers, key.namespace, key.server); !ok {
 			return answer{}
 		}
 		p = ix.serverPortPolicy(r, s)
@@ -88,9 +88,8 @@ func (ix *index) answer(r *state.Reader, key answerKey, previous *answer) answer
 }
 
 func newAnswers(g *view.Graph, ix *index) *view.Set[answerKey, answer] {
-	return view.NewSet(g, "inbound/answers", func(r *view.Reader, key answerKey, previous *answer) answer {
-		return ix.answer(r.Reader, key, previous)
-	}, answer.equal)
+	ix.granted = newGranted(g, ix)
+	return view.NewSet(g, "inbound/answers", ix.answer, answer.equal)
 }
 
 // answerKey is what the answer for a port of the workload depends on.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -111,16 +110,6 @@ type authorizationPolicy struct {
 	authz *authz
 	// contradictory tells that the policy can never hold.
 	contradictory bool
-	// last is what the policy allowed when it was last asked for. It follows
-	// from the policy and from what is read, and only spares making it again.
-	last atomic.Pointer[resolved]
-}
-
-// resolved is what a policy allows given those versions of what it refers to.
-type resolved struct {
-	meshTLS *meshTLS
-	network *network
-	authz   *authz
 }
 
 type reference struct{ namespace, name string }

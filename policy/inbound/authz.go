@@ -1,6 +1,8 @@
 package inbound
 
 import (
+	"bytes"
+
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
@@ -19,6 +21,14 @@ type authz struct {
 
 func newAuthz(message *pb.Authz) *authz {
 	return &authz{message, encode(&pb.Server{Authorizations: []*pb.Authz{message}})}
+}
+
+// equal tells whether both say the same; nil equals only nil.
+func (a *authz) equal(other *authz) bool {
+	if a == nil || other == nil {
+		return a == other
+	}
+	return bytes.Equal(a.encoded, other.encoded)
 }
 
 // authzMessages are the messages of a list.

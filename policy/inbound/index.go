@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
@@ -21,6 +22,8 @@ type index struct {
 	networks              *state.Kind[*network]
 	routes                *gateway.Routes
 	rateLimits            *state.Kind[*rateLimit]
+	// granted are views, which answers use.
+	granted *view.Set[reference, *authz]
 }
 
 func newIndex(st *state.State, d *deriver, routes *gateway.Routes) *index {

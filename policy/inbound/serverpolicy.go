@@ -10,6 +10,7 @@ import (
 	apis "github.com/linkerd-lite/linkerd-lite/internal/apis/policy"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
+	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 )
 
@@ -98,7 +99,7 @@ func (m *messages) defaultPortPolicy(name policyName, opaque bool) *portPolicy {
 }
 
 // serverPortPolicy is that of a Server's ports.
-func (ix *index) serverPortPolicy(r *state.Reader, s *server) *portPolicy {
+func (ix *index) serverPortPolicy(r *view.Reader, s *server) *portPolicy {
 	p := &portPolicy{
 		protocol:       s.protocol,
 		server:         s.GetName(),
@@ -108,14 +109,14 @@ func (ix *index) serverPortPolicy(r *state.Reader, s *server) *portPolicy {
 	switch s.protocol {
 	case apis.ProxyProtocolOpaque, apis.ProxyProtocolTLS:
 	case apis.ProxyProtocolGRPC:
-		for _, route := range attachedRoutes(r, s, ix.routes.GRPC) {
+		for _, route := range attachedRoutes(r.Reader, s, ix.routes.GRPC) {
 			p.grpcRoutes = append(p.grpcRoutes, grpcRoute(route, ix.routeAuthorizations(r, route)))
 		}
 	default:
-		for _, route := range attachedRoutes(r, s, ix.routes.PolicyHTTP, ix.routes.HTTP) {
+		for _, route := range attachedRoutes(r.Reader, s, ix.routes.PolicyHTTP, ix.routes.HTTP) {
 			p.httpRoutes = append(p.httpRoutes, httpRoute(route, ix.routeAuthorizations(r, route)))
 		}
-		if limits := state.AppendBy(nil, r, ix.rateLimits, limitsByServer, s.target); len(limits) > 0 {
+		if limits := state.AppendBy(nil, r.Reader, ix.rateLimits, limitsByServer, s.target); len(limits) > 0 {
 			p.rateLimit = slices.MinFunc(limits, (*rateLimit).before).message
 		}
 	}
@@ -124,26 +125,26 @@ func (ix *index) serverPortPolicy(r *state.Reader, s *server) *portPolicy {
 
 // serverAuthorizationsOf are the authorizations of a Server (policy-inbound 6),
 // policies first, each in order of name.
-func (ix *index) serverAuthorizationsOf(r *state.Reader, s *server) []*authz {
+func (ix *index) serverAuthorizationsOf(r *view.Reader, s *server) []*authz {
 	namespace := s.GetNamespace()
-	policies := state.AppendBy(nil, r, ix.authorizationPolicies, policiesByTarget, s.target)
-	policies = state.AppendBy(policies, r, ix.authorizationPolicies, policiesByTarget, s.namespaceTarget)
+	policies := state.AppendBy(nil, r.Reader, ix.authorizationPolicies, policiesByTarget, s.target)
+	policies = state.AppendBy(policies, r.Reader, ix.authorizationPolicies, policiesByTarget, s.namespaceTarget)
 	authorizations := ix.authorize(r, policies)
 	// Listed in order of name.
-	for a := range state.ListWhere(r, ix.serverAuthorizations, namespace, func(a *serverAuthorization) bool { return a.selects(s) }) {
+	for a := range state.ListWhere(r.Reader, ix.serverAuthorizations, namespace, func(a *serverAuthorization) bool { return a.selects(s) }) {
 		authorizations = append(authorizations, a.authz)
 	}
 	return authorizations
 }
 
 // routeAuthorizations are those of the policies for a route, in order of name.
-func (ix *index) routeAuthorizations(r *state.Reader, route *gateway.Route) []*pb.Authz {
+func (ix *index) routeAuthorizations(r *view.Reader, route *gateway.Route) []*pb.Authz {
 	target := routeTarget(route.GetNamespace(), route.Group, route.Kind, route.GetName())
-	return authzMessages(ix.authorize(r, state.AppendBy(nil, r, ix.authorizationPolicies, policiesByTarget, target)))
+	return authzMessages(ix.authorize(r, state.AppendBy(nil, r.Reader, ix.authorizationPolicies, policiesByTarget, target)))
 }
 
 // authorize sorts policies and returns what they allow, with room for one more.
-func (ix *index) authorize(r *state.Reader, policies []*authorizationPolicy) []*authz {
+func (ix *index) authorize(r *view.Reader, policies []*authorizationPolicy) []*authz {
 	slices.SortFunc(policies, func(a, b *authorizationPolicy) int {
 		return strings.Compare(a.GetName(), b.GetName())
 	})
@@ -158,34 +159,39 @@ func (ix *index) authorize(r *state.Reader, policies []*authorizationPolicy) []*
 
 // authorization is what a policy allows; nil, nothing at all, while an
 // authentication that it requires is missing.
-func (ix *index) authorization(r *state.Reader, policy *authorizationPolicy) *authz {
+func (ix *index) authorization(r *view.Reader, policy *authorizationPolicy) *authz {
 	switch {
 	case policy.contradictory:
 		return nil
 	case policy.authz != nil:
 		return policy.authz
 	}
-	var found resolved
-	authentication, networks := policy.authentication, policy.networks
-	if ref := policy.meshTLS; ref != (reference{}) {
-		required, ok := state.Get(r, ix.meshTLS, ref.namespace, ref.name)
+	// The next Server of the namespace needs the same.
+	return view.Use(r, ix.granted, reference{policy.GetNamespace(), policy.GetName()})
+}
+
+// newGranted is what policies allow that refer to other objects.
+func newGranted(g *view.Graph, ix *index) *view.Set[reference, *authz] {
+	return view.NewSet(g, "inbound/authorizations", func(r *view.Reader, key reference, _ **authz) *authz {
+		policy, ok := state.Get(r.Reader, ix.authorizationPolicies, key.namespace, key.name)
 		if !ok {
 			return nil
 		}
-		found.meshTLS, authentication = required, required.authentication
-	}
-	if ref := policy.network; ref != (reference{}) {
-		required, ok := state.Get(r, ix.networks, ref.namespace, ref.name)
-		if !ok {
-			return nil
+		authentication, networks := policy.authentication, policy.networks
+		if ref := policy.meshTLS; ref != (reference{}) {
+			required, ok := state.Get(r.Reader, ix.meshTLS, ref.namespace, ref.name)
+			if !ok {
+				return nil
+			}
+			authentication = required.authentication
 		}
-		found.network, networks = required, required.networks
-	}
-	// The next Server of the namespace, and the next answer, need the same.
-	if last := policy.last.Load(); last != nil && last.meshTLS == found.meshTLS && last.network == found.network {
-		return last.authz
-	}
-	found.authz = policy.allows(networks, authentication)
-	policy.last.Store(&found)
-	return found.authz
+		if ref := policy.network; ref != (reference{}) {
+			required, ok := state.Get(r.Reader, ix.networks, ref.namespace, ref.name)
+			if !ok {
+				return nil
+			}
+			networks = required.networks
+		}
+		return policy.allows(networks, authentication)
+	}, (*authz).equal)
 }
