@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/diagnostics"
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
@@ -117,18 +120,7 @@ func newProxyEnvCommand() *cobra.Command {
 			for _, notice := range leftOut {
 				fmt.Fprintf(cmd.ErrOrStderr(), "linkerd-lite: pod %s/%s: %s\n", namespace, name, notice)
 			}
-			identity, err := proxyenv.IdentityOf(pod)
-			if err != nil {
-				return err
-			}
-			token, err := proxyenv.Token(cmd.Context(), client.CoreV1().ServiceAccounts(namespace), accountOf(pod), pod, lifetime)
-			if err != nil {
-				return err
-			}
-			if err := proxyenv.WriteIdentity(in.Dir, identity); err != nil {
-				return err
-			}
-			if err := proxyenv.WriteToken(in.Dir, token); err != nil {
+			if err := writeCredentials(cmd.Context(), client, pod, lifetime, in.Dir); err != nil {
 				return err
 			}
 			text, err := proxyenv.Format(format, vars)
@@ -146,6 +138,22 @@ func newProxyEnvCommand() *cobra.Command {
 	cmd.Flags().StringVar(&outbound, "outbound-addr", "", "IP:PORT of the outbound listener, or two with a comma (default: the pod's own, 127.0.0.1:4140)")
 	cmd.Flags().DurationVar(&lifetime, "token-lifetime", podTokenLifetime, "lifetime of the token, at least 10m")
 	return cmd
+}
+
+// writeCredentials writes what the environment points to: the pod's key, certificate request and token.
+func writeCredentials(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, lifetime time.Duration, dir string) error {
+	identity, err := proxyenv.IdentityOf(pod)
+	if err != nil {
+		return err
+	}
+	token, err := proxyenv.Token(ctx, client.CoreV1().ServiceAccounts(pod.Namespace), accountOf(pod), pod, lifetime)
+	if err != nil {
+		return err
+	}
+	if err := proxyenv.WriteIdentity(dir, identity); err != nil {
+		return err
+	}
+	return proxyenv.WriteToken(dir, token)
 }
 
 // dialAddress is where a proxy reaches one of the instance's APIs. On an
