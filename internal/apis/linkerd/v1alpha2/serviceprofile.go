@@ -21,15 +21,6 @@ type ServiceProfile struct {
 	Spec ServiceProfileSpec `json:"spec,omitempty"`
 }
 
-// ServiceProfileList is a list of ServiceProfiles.
-//
-// +kubebuilder:object:root=true
-type ServiceProfileList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ServiceProfile `json:"items"`
-}
-
 // ServiceProfileSpec is the routes of a service with its retry budget and traffic split.
 type ServiceProfileSpec struct {
 	DstOverrides []*WeightedDst `json:"dstOverrides,omitempty"`

@@ -21,15 +21,6 @@ type AuthorizationPolicy struct {
 	Spec AuthorizationPolicySpec `json:"spec"`
 }
 
-// AuthorizationPolicyList is a list of AuthorizationPolicys.
-//
-// +kubebuilder:object:root=true
-type AuthorizationPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []AuthorizationPolicy `json:"items"`
-}
-
 // AuthorizationPolicySpec is the target with the authentications that it requires.
 type AuthorizationPolicySpec struct {
 	TargetRef policy.LocalTargetRef `json:"targetRef"`

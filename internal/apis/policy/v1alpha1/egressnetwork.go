@@ -24,15 +24,6 @@ type EgressNetwork struct {
 	Status EgressNetworkStatus `json:"status,omitempty"`
 }
 
-// EgressNetworkList is a list of EgressNetworks.
-//
-// +kubebuilder:object:root=true
-type EgressNetworkList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []EgressNetwork `json:"items"`
-}
-
 // EgressNetworkSpec is a set of networks with what happens to traffic for which no route exists.
 type EgressNetworkSpec struct {
 	TrafficPolicy TrafficPolicy `json:"trafficPolicy"`

@@ -28,15 +28,6 @@ type HTTPLocalRateLimitPolicy struct {
 	Status HTTPLocalRateLimitPolicyStatus `json:"status,omitempty"`
 }
 
-// HTTPLocalRateLimitPolicyList is a list of HTTPLocalRateLimitPolicys.
-//
-// +kubebuilder:object:root=true
-type HTTPLocalRateLimitPolicyList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []HTTPLocalRateLimitPolicy `json:"items"`
-}
-
 // HTTPLocalRateLimitPolicySpec is the target with its limits.
 type HTTPLocalRateLimitPolicySpec struct {
 	TargetRef policy.LocalTargetRef `json:"targetRef"`

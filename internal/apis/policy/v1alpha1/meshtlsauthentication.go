@@ -21,15 +21,6 @@ type MeshTLSAuthentication struct {
 	Spec MeshTLSAuthenticationSpec `json:"spec"`
 }
 
-// MeshTLSAuthenticationList is a list of MeshTLSAuthentications.
-//
-// +kubebuilder:object:root=true
-type MeshTLSAuthenticationList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []MeshTLSAuthentication `json:"items"`
-}
-
 // MeshTLSAuthenticationSpec lists identities, or objects that have them.
 //
 // +kubebuilder:validation:ExactlyOneOf=identities;identityRefs

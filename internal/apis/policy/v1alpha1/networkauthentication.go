@@ -21,15 +21,6 @@ type NetworkAuthentication struct {
 	Spec NetworkAuthenticationSpec `json:"spec"`
 }
 
-// NetworkAuthenticationList is a list of NetworkAuthentications.
-//
-// +kubebuilder:object:root=true
-type NetworkAuthenticationList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []NetworkAuthentication `json:"items"`
-}
-
 // NetworkAuthenticationSpec is a set of networks.
 type NetworkAuthenticationSpec struct {
 	Networks []policy.Network `json:"networks"`

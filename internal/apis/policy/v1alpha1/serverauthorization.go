@@ -17,12 +17,3 @@ type ServerAuthorization struct {
 
 	Spec v1beta1.ServerAuthorizationSpec `json:"spec"`
 }
-
-// ServerAuthorizationList is a list of ServerAuthorizations.
-//
-// +kubebuilder:object:root=true
-type ServerAuthorizationList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ServerAuthorization `json:"items"`
-}

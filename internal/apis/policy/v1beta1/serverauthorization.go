@@ -22,15 +22,6 @@ type ServerAuthorization struct {
 	Spec ServerAuthorizationSpec `json:"spec"`
 }
 
-// ServerAuthorizationList is a list of ServerAuthorizations.
-//
-// +kubebuilder:object:root=true
-type ServerAuthorizationList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ServerAuthorization `json:"items"`
-}
-
 // ServerAuthorizationSpec is the Servers with their clients.
 type ServerAuthorizationSpec struct {
 	Server ServerRef `json:"server"`

@@ -17,12 +17,3 @@ type HTTPRoute struct {
 	// +optional
 	Status gatewayv1.HTTPRouteStatus `json:"status,omitempty"`
 }
-
-// HTTPRouteList is a list of HTTPRoutes.
-//
-// +kubebuilder:object:root=true
-type HTTPRouteList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []HTTPRoute `json:"items"`
-}

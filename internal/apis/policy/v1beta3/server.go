@@ -25,15 +25,6 @@ type Server struct {
 	Spec ServerSpec `json:"spec"`
 }
 
-// ServerList is a list of Servers.
-//
-// +kubebuilder:object:root=true
-type ServerList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []Server `json:"items"`
-}
-
 // ServerSpec is a port with the workloads that have it.
 //
 // +kubebuilder:validation:ExactlyOneOf=podSelector;externalWorkloadSelector

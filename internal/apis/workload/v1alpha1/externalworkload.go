@@ -21,15 +21,6 @@ type ExternalWorkload struct {
 	Status v1beta1.ExternalWorkloadStatus `json:"status,omitempty"`
 }
 
-// ExternalWorkloadList is a list of ExternalWorkloads.
-//
-// +kubebuilder:object:root=true
-type ExternalWorkloadList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []ExternalWorkload `json:"items"`
-}
-
 // ExternalWorkloadSpec is the workload's identity with its ports and addresses.
 type ExternalWorkloadSpec struct {
 	MeshTLS v1beta1.MeshTLS `json:"meshTls"`
