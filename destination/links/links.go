@@ -256,13 +256,18 @@ func (l *Links) unlinked(a *attempt, err error, instead string) {
 	l.mu.Unlock()
 	l.config.State.Problems().Say(source, clusterSubject+a.credentials.cluster, problems.Problem{
 		Object:  problems.ObjectOf(state.Secrets.GVK, namespace, name),
-		Message: fmt.Sprintf("cluster %s is not linked: %v", a.credentials.cluster, err), Instead: instead, Severity: problems.Error,
+		Message: fmt.Sprintf("cluster %s is not linked: %s", a.credentials.cluster, problems.Text(err)), Instead: instead, Severity: problems.Error,
 	})
 }
+
+// probePatience is how long an API server of a linked cluster may take to answer.
+const probePatience = 30 * time.Second
 
 // probe checks what a linked cluster must allow: listing pods, and Servers of
 // the version that is read.
 func probe(ctx context.Context, config *rest.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
+	defer cancel()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

@@ -89,10 +89,14 @@ func checkPart(part lifecycle.Status) checkResult {
 	return result
 }
 
-// checkProblems are warnings: the instance is well, an object is not.
+// checkProblems are warnings: the instance is well, an object is not. Notes are none.
 func checkProblems(found []problems.Problem) checkCategory {
 	category := checkCategory{Name: "objects"}
 	for _, p := range found {
+		if p.Severity == problems.Note {
+			category.Checks = append(category.Checks, checkResult{Description: p.String(), Result: checkSuccess})
+			continue
+		}
 		category.Checks = append(category.Checks, checkResult{
 			Description: cmp.Or(p.Object.String(), "part "+p.Source),
 			Error:       fmt.Sprintf("%s (%s, since %s)", p.WithoutObject(), p.Source, p.Since.Local().Format(time.TimeOnly)),

@@ -62,6 +62,15 @@ func TestCheckReport(t *testing.T) {
 			short: "objects\n-------\n‼ Server shop/cart\n    spec.port: no port; its last valid version stays in force (decode, since 03:04:05)\n\nStatus check results are √\n",
 		},
 		{
+			name: "a note", info: info,
+			ready: &Readiness{Readiness: admin.Readiness{Parts: parts[:1], Problems: []problems.Problem{{
+				Object: problems.Object{Kind: "Server", Namespace: "shop", Name: "cart"}, Message: "probes need a route", Severity: problems.Note,
+			}}}},
+			table: "parts\n-----\n√ etcd\n\nobjects\n-------\n√ Server shop/cart: probes need a route\n\n" +
+				"instance\n--------\n√ process 7 in /data is ready\n\nStatus check results are √\n",
+			short: "Status check results are √\n",
+		},
+		{
 			name: "a fault", info: info,
 			ready: &Readiness{Readiness: admin.Readiness{Parts: parts[:1]}, Manifests: &manifests.Status{Faults: []problems.Problem{fault}}},
 			table: "parts\n-----\n√ etcd\n\ninstance\n--------\n√ process 7 in /data is ready\n\n" +

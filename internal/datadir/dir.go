@@ -110,6 +110,11 @@ func takeLock(ctx context.Context, path string) (*os.File, error) {
 	deadline := time.Now().Add(lockWait)
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil && !isAt(f, filepath.Join(path, lockFile)) {
+			// It was removed in between, and whoever comes next locks another.
+			f.Close()
+			return takeLock(ctx, path)
+		}
 		if err == nil {
 			break
 		}
@@ -212,15 +217,58 @@ func (d *Dir) removeRunFiles() error {
 	return errors.Join(errs...)
 }
 
+// isAt says whether path leads to the open file.
+func isAt(f *os.File, path string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	found, err := os.Stat(path)
+	return err == nil && os.SameFile(open, found)
+}
+
+// guardPeriod is how often Guard looks.
+const guardPeriod = time.Second
+
+// GoneError says that a data directory is not there any more, or is another one.
+type GoneError struct{ Path string }
+
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("data directory %s was removed or replaced while in use: what is written now would be lost", e.Path)
+}
+
+// Guard returns a GoneError once the directory is not the one that was opened:
+// the lock keeps nobody from making another in its place. It returns nil when ctx ends.
+func (d *Dir) Guard(ctx context.Context) error {
+	lock := d.lock
+	ticker := time.NewTicker(guardPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if !isAt(lock, filepath.Join(d.path, lockFile)) {
+				return &GoneError{d.path}
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // Close removes what was written for this run (B55), a temporary directory
-// altogether, and gives the lock back. Calling it again is harmless.
+// altogether, and gives the lock back. What another process has made in its place
+// stays. Calling it again is harmless.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
 	}
-	err := d.removeRunFiles()
-	if d.temporary {
+	var err error
+	switch {
+	case !isAt(d.lock, filepath.Join(d.path, lockFile)):
+	case d.temporary:
 		err = os.RemoveAll(d.path)
+	default:
+		err = d.removeRunFiles()
 	}
 	err = errors.Join(err, d.lock.Close())
 	d.lock = nil

@@ -21,7 +21,9 @@ type RunInfo struct {
 	TrustDomain           string `json:"trustDomain"`
 	// Addresses are those that are listened on, by the name of their flag.
 	Addresses map[string]string `json:"addresses"`
-	Started   time.Time         `json:"started"`
+	// Runs says that pods run as processes.
+	Runs    bool      `json:"runs,omitempty"`
+	Started time.Time `json:"started"`
 	// Ready is false while the instance starts.
 	Ready        bool       `json:"ready"`
 	ReadySeconds float64    `json:"readySeconds,omitempty"`

@@ -90,6 +90,12 @@ func (g *Group) Wait() error {
 	return g.err
 }
 
+// Cancel ends the group's context and waits for all goroutines; it returns the first error.
+func (g *Group) Cancel() error {
+	g.cancel(nil)
+	return g.Wait()
+}
+
 // PanicError is a panic that was caught in a part.
 type PanicError struct {
 	// Goroutine is the name under which a Group started it; empty for a part's own.

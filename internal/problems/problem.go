@@ -48,6 +48,8 @@ type Problem struct {
 type Severity string
 
 const (
+	// Note is for an object that works as it says, which may surprise.
+	Note Severity = "note"
 	// Warning is for an object that works, if not as its author may think.
 	Warning Severity = "warning"
 	// Error is for an object, or a part of it, that has no effect until it is mended.

@@ -1,6 +1,7 @@
 package problems
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"slices"
@@ -254,7 +255,11 @@ func (n *News) Log() {
 		return
 	}
 	for _, p := range n.came {
-		n.log.Warn(p.Message, p.attributes()...)
+		level := slog.LevelWarn
+		if p.Severity == Note {
+			level = slog.LevelInfo
+		}
+		n.log.Log(context.Background(), level, p.Message, p.attributes()...)
 	}
 	for _, p := range n.gone {
 		if !slices.ContainsFunc(n.came, p.samePlace) {

@@ -2,14 +2,17 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +41,11 @@ type resource struct {
 	// absent is what it takes for NotFound; refused, if not zero, the status of all answers.
 	absent  bool
 	refused int
+	// down is whether connections are refused; while silent is not nil, no request is answered before it is closed.
+	down   bool
+	silent chan struct{}
+	// generation is that of the objects that are put.
+	generation int
 	// streams is whether a watch may begin with what there is.
 	streams bool
 	// ends is whether a watch ends as soon as it has begun.
@@ -107,7 +115,7 @@ func (r *resource) put(namespace, name string, fields map[string]any) {
 		event, uid = "MODIFIED", old["metadata"].(map[string]any)["uid"].(string)
 	}
 	obj := map[string]any{"apiVersion": r.apiVersion, "kind": r.kind, "metadata": map[string]any{
-		"namespace": namespace, "name": name, "uid": uid, "resourceVersion": strconv.Itoa(r.server.version),
+		"namespace": namespace, "name": name, "uid": uid, "resourceVersion": strconv.Itoa(r.server.version), "generation": r.generation,
 	}}
 	maps.Copy(obj, fields)
 	r.objects[key] = obj
@@ -188,7 +196,7 @@ func frame(event string, obj any) []byte {
 
 func failure(code int) metav1.Status {
 	reasons := map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 410: metav1.StatusReasonExpired, 400: metav1.StatusReasonBadRequest, 403: metav1.StatusReasonForbidden, 500: metav1.StatusReasonInternalError}
-	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: int32(code), Reason: reasons[code]}
+	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Message: http.StatusText(code), Code: int32(code), Reason: reasons[code]}
 }
 
 func must[T any](value T, err error) T {
@@ -206,7 +214,20 @@ func (a *apiServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	a.requests[request.URL.Path] = append(a.requests[request.URL.Path], query)
 	a.accepted[request.URL.Path] = request.Header.Get("Accept")
 	r := a.resources[request.URL.Path]
+	if r != nil && r.silent != nil {
+		silent := r.silent
+		a.mu.Unlock()
+		select {
+		case <-silent:
+		case <-request.Context().Done():
+		}
+		a.mu.Lock()
+	}
 	switch {
+	case request.Context().Err() != nil:
+		return nil, request.Context().Err()
+	case r != nil && r.down:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	case r == nil || r.absent:
 		return answer(http.StatusNotFound, failure(http.StatusNotFound)), nil
 	case r.refused != 0:
@@ -277,7 +298,7 @@ func answer(code int, body any) *http.Response {
 // runState runs a State of the given kinds until the test ends.
 func runState(t *testing.T, server *apiServer, config Config) *State {
 	t.Helper()
-	config.Cluster = LocalCluster
+	config.Cluster = cmp.Or(config.Cluster, LocalCluster)
 	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func faulty(fault *problems.Fault, kept bool) problems.Problem {
 func unwatched(kind *KindInfo, err error) problems.Problem {
 	return problems.Problem{
 		Object:   problems.ObjectOf(kind.GVK, "", ""),
-		Message:  "cannot list or watch: " + err.Error(),
+		Message:  "cannot list or watch: " + problems.Text(err),
 		Instead:  "what was known of this kind last is used until that goes well",
 		Severity: problems.Error,
 	}

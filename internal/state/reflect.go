@@ -26,7 +26,15 @@ const absentPoll = 2 * time.Second
 // is not served reads as empty, and is watched as soon as it is served.
 func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 	sink := &sink{state: s, info: info}
-	reflector := cache.NewReflectorWithOptions(source.listWatch(ctx, info), expected(info), sink, cache.ReflectorOptions{
+	contact := &contact{ListerWatcher: source.listWatch(ctx, info), ReflectorStore: sink, say: func(err error) *problems.News {
+		if err == nil {
+			return s.desk(sourceWatch).say(info, "")
+		}
+		s.giveUpWaiting(info)
+		return s.desk(sourceWatch).say(info, "", unwatched(info, err))
+	}}
+	defer contact.end()
+	reflector := cache.NewReflectorWithOptions(contact, expected(info), contact, cache.ReflectorOptions{
 		Name:            "state/" + info.Name,
 		TypeDescription: info.GVR.String(),
 	})
@@ -34,10 +42,11 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 	retry := newRetry()
 	for ctx.Err() == nil {
 		start := time.Now()
-		// A watch that fails at once each time, after a list that goes well, is not mended by the list.
-		mended := time.AfterFunc(retryCap, func() { s.desk(sourceWatch).say(info, "").Log() })
-		err := reflector.ListAndWatchWithContext(ctx)
-		mended.Stop()
+		contact.begin()
+		attempt, done := source.attempt(ctx, info)
+		err := reflector.ListAndWatchWithContext(attempt)
+		again := attempt.Err() != nil
+		done()
 		if time.Since(start) > retryCap {
 			// It went well for some time. A server that ends each watch at once
 			// must not be asked for whole lists without a pause.
@@ -46,11 +55,14 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case again:
+			// The API server goes by the new definition a little later than it is read here.
+			sleep(ctx, absentPoll, nil)
 		case err == nil:
 			// The watch ended in a way that takes a new list: its version has expired, for example.
 			sleep(ctx, retry.Step(), nil)
 		case apierrors.IsNotFound(err):
-			s.desk(sourceWatch).say(info, "").Log()
+			contact.absent()
 			if sink.replaceAll(nil) {
 				log.Info("kind is not served; it is watched once it is")
 			}
@@ -58,31 +70,20 @@ func (s *State) reflect(ctx context.Context, source *source, info *KindInfo) {
 		default:
 			s.watches.error(err, info)
 			delay := retry.Step()
-			s.desk(sourceWatch).say(info, "", unwatched(info, err)).Log()
 			log.Debug("will try again", "error", err, "in", delay)
-			s.giveUpWaiting(info, time.Now())
 			sleep(ctx, delay, nil)
 		}
 	}
 }
-
-// listPatience is how long the start waits for a kind whose list fails.
-const listPatience = 5 * time.Second
 
 // giveUpWaiting lets Run call ready without a kind of the local cluster whose list
 // has failed for some time: one object that nobody can read, or a conversion
 // webhook that nobody answers, must not keep all the others from being served.
 // The kind does not count as listed, so that nobody writes because of what is
 // missing. A linked cluster counts only with all its objects (D 3.4).
-func (s *State) giveUpWaiting(info *KindInfo, now time.Time) {
-	if s.config.Cluster != LocalCluster {
-		return
-	}
-	synced := &s.synced[info.id]
-	if synced.failing.IsZero() {
-		synced.failing = now
-	}
-	if now.Sub(synced.failing) > listPatience {
+func (s *State) giveUpWaiting(info *KindInfo) {
+	if s.config.Cluster == LocalCluster {
+		synced := &s.synced[info.id]
 		synced.unlisted.Do(func() { close(synced.given) })
 	}
 }

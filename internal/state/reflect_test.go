@@ -257,7 +257,7 @@ func TestFailingServerIsLeftAlone(t *testing.T) {
 				if counted := testutil.CollectAndCount(s.watches.errors); (counted == 1) == servers.ends {
 					t.Errorf("errors of %d reasons are counted", counted)
 				}
-				if found := s.Problems().List(); (len(found) == 1) == servers.ends || len(found) > 0 && time.Since(found[0].Since) < time.Minute {
+				if found := s.Problems().List(); (len(found) == 1) == servers.ends || len(found) > 0 && time.Since(found[0].Since) < 50*time.Second {
 					t.Errorf("problems of a kind that cannot be read (F6): %v", found)
 				}
 				servers.set(func() { servers.refused, servers.ends = 0, false })

@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,8 +25,20 @@ type source struct {
 	metadata        metadata.Interface
 	dynamic         dynamic.Interface
 	secretNamespace string
-	// definitions has a channel for each custom kind, by the name of its CRD.
-	definitions map[string]chan struct{}
+	// definitions has what is known of each custom kind's CRD, by its name.
+	definitions map[string]*definition
+}
+
+// definition is what a kind's reflector has to know of its CRD.
+type definition struct {
+	// changed gets a value when the CRD was made or changed.
+	changed chan struct{}
+
+	mu sync.Mutex
+	// generation is that of the CRD's specification, 0 before it is known.
+	generation int64
+	// again ends what the reflector does now.
+	again context.CancelFunc
 }
 
 func newSource(config *rest.Config, s *State) (*source, error) {
@@ -33,7 +46,7 @@ func newSource(config *rest.Config, s *State) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	src := &source{secretNamespace: s.config.SecretNamespace, definitions: map[string]chan struct{}{}}
+	src := &source{secretNamespace: s.config.SecretNamespace, definitions: map[string]*definition{}}
 	typedConfig := rest.CopyConfig(config)
 	typedConfig.ContentType = runtime.ContentTypeProtobuf
 	typedConfig.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -48,7 +61,7 @@ func newSource(config *rest.Config, s *State) (*source, error) {
 	}
 	for _, info := range s.config.Kinds {
 		if info.form == custom {
-			src.definitions[definitionName(info)] = make(chan struct{}, 1)
+			src.definitions[definitionName(info)] = &definition{changed: make(chan struct{}, 1), again: func() {}}
 		}
 	}
 	return src, nil
@@ -59,7 +72,38 @@ func definitionName(info *KindInfo) string { return info.GVR.GroupResource().Str
 // definitionChanged returns a channel that gets a value when the kind's CRD was
 // created or changed; nil for kinds that have none.
 func (s *source) definitionChanged(info *KindInfo) <-chan struct{} {
-	return s.definitions[definitionName(info)]
+	if d := s.definitions[definitionName(info)]; d != nil {
+		return d.changed
+	}
+	return nil
+}
+
+// attempt returns a context for a list and a watch of the kind. It ends when
+// its CRD gets another specification: a watch goes on as the old one said, when
+// nobody can list the kind any more.
+func (s *source) attempt(ctx context.Context, info *KindInfo) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if d := s.definitions[definitionName(info)]; d != nil {
+		d.mu.Lock()
+		d.again = cancel
+		d.mu.Unlock()
+	}
+	return ctx, cancel
+}
+
+// see takes note of a version of the CRD.
+func (d *definition) see(crd metav1.Object) {
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.generation
+	d.generation = crd.GetGeneration()
+	if before != 0 && before != d.generation {
+		d.again()
+	}
 }
 
 // expected is the type that the kind's events have.
@@ -126,11 +170,8 @@ type definitionSink struct{ *source }
 
 func (d definitionSink) wake(obj any) error {
 	if m, ok := obj.(metav1.Object); ok {
-		if ch := d.definitions[m.GetName()]; ch != nil {
-			select {
-			case ch <- struct{}{}:
-			default:
-			}
+		if known := d.definitions[m.GetName()]; known != nil {
+			known.see(m)
 		}
 	}
 	return nil

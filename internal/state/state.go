@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,8 +57,6 @@ type syncFlag struct {
 	// given is closed when the start no longer waits for the kind.
 	unlisted sync.Once
 	given    chan struct{}
-	// failing is since when the kind cannot be listed; its reflector alone uses it.
-	failing time.Time
 }
 
 // New builds empty tables. It does no I/O.

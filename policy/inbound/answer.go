@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/grpcserver"
+	"github.com/linkerd-lite/linkerd-lite/internal/problems"
 	pb "github.com/linkerd-lite/linkerd-lite/internal/proxyapi/inbound"
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
@@ -31,12 +32,20 @@ type answer struct {
 	// head is how many of the first bytes come before the authorizations and
 	// depend on the key and the Server alone; 0 if they depend on more.
 	head int
-	// unprobed tells that routes took the place of the one for probes.
-	unprobed bool
 }
 
 func (a answer) equal(other answer) bool {
 	return a.server == other.server && a.encoded.Equal(other.encoded)
+}
+
+// unprobed says what nobody expects: probes worked, and a route for something
+// else ends that (B41).
+func unprobed(key answerKey) problems.Problem {
+	return problems.Problem{
+		Object:   problems.ObjectOf(state.Servers.GVK, key.namespace, key.server),
+		Message:  "probes need a route that lets them in, now that the Server has routes: " + strings.Join(strings.Split(key.probes, probeSeparator), ", "),
+		Severity: problems.Note,
+	}
 }
 
 // answer finds what clients of a port with that key are told. A change of
@@ -55,11 +64,8 @@ func (ix *index) answer(r *view.Reader, key answerKey, previous *answer) answer 
 		p = ix.messages.defaultPortPolicy(key.policy, key.opaque)
 	}
 	probed := key.probes != "" && len(ix.messages.probeNetworks) > 0 && p.isHTTP()
-	unprobed := probed && len(p.httpRoutes) > 0
-	if unprobed && (previous == nil || !previous.unprobed) {
-		// What nobody expects: probes worked, and a route for something else ends that (B41).
-		ix.log.Info("probes need a route that lets them in, now that the Server has routes",
-			"object", "Server "+key.namespace+"/"+key.server, "paths", strings.Split(key.probes, probeSeparator))
+	if probed && len(p.httpRoutes) > 0 {
+		r.Report(unprobed(key))
 	}
 	var data []byte
 	if p.isPlain() && previous != nil && previous.head > 0 && previous.server == s {
@@ -71,7 +77,7 @@ func (ix *index) answer(r *view.Reader, key answerKey, previous *answer) answer 
 		}
 		data = encode(ix.messages.message(p, probes))
 	}
-	out := answer{server: s, unprobed: unprobed}
+	out := answer{server: s}
 	if p.isPlain() {
 		out.head = len(data)
 	}

@@ -1,8 +1,6 @@
 package inbound
 
 import (
-	"log/slog"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/problems"
@@ -12,7 +10,6 @@ import (
 // is wrong with them. It holds what that depends on besides the objects. Immutable.
 type deriver struct {
 	*messages
-	log  *slog.Logger
 	mesh mesh
 }
 

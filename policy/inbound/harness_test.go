@@ -2,7 +2,6 @@ package inbound
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,6 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
 	"github.com/linkerd-lite/linkerd-lite/test/eventually"
-	"github.com/linkerd-lite/linkerd-lite/test/logs"
 	"github.com/linkerd-lite/linkerd-lite/test/objects"
 	"github.com/linkerd-lite/linkerd-lite/test/streams"
 )
@@ -31,7 +29,6 @@ type cluster struct {
 	graph    *view.Graph
 	server   *Server
 	registry *prometheus.Registry
-	log      *logs.Buffer
 	stopping chan struct{}
 	objects  *objects.Store
 }
@@ -54,11 +51,10 @@ func newCluster(t testing.TB, config Config) *cluster {
 func newClusterOver(t testing.TB, st *state.State, graph *view.Graph, config Config) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, state: st, graph: graph, registry: prometheus.NewRegistry(), log: &logs.Buffer{},
+		t: t, state: st, graph: graph, registry: prometheus.NewRegistry(),
 		stopping: make(chan struct{}), objects: objects.NewStore(t, st),
 	}
 	config.State, config.Graph, config.Stopping, config.Registerer = st, c.graph, c.stopping, c.registry
-	config.Log = slog.New(slog.NewTextHandler(c.log, nil))
 	config.Routes = gateway.New(st)
 	var err error
 	if c.server, err = New(config); err != nil {

@@ -1,8 +1,6 @@
 package inbound
 
 import (
-	"log/slog"
-
 	"github.com/linkerd-lite/linkerd-lite/internal/state"
 	"github.com/linkerd-lite/linkerd-lite/internal/view"
 	"github.com/linkerd-lite/linkerd-lite/policy/gateway"
@@ -12,7 +10,6 @@ import (
 // the cluster in the form that policy uses.
 type index struct {
 	messages              *messages
-	log                   *slog.Logger
 	pods                  *state.Kind[*workload]
 	externalWorkloads     *state.Kind[*workload]
 	servers               *state.Kind[*server]
@@ -29,7 +26,6 @@ type index struct {
 func newIndex(st *state.State, d *deriver, routes *gateway.Routes) *index {
 	return &index{
 		messages:              d.messages,
-		log:                   d.log,
 		pods:                  state.DeriveJudging(st, "inbound-pod", state.Pods, d.pod),
 		externalWorkloads:     state.DeriveJudging(st, "inbound-externalworkload", state.ExternalWorkloads, d.externalWorkload),
 		servers:               state.DeriveJudging(st, "inbound-server", state.Servers, d.server),

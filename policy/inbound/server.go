@@ -78,7 +78,6 @@ func New(config Config) (*Server, error) {
 	}
 	d := &deriver{
 		messages: newMessages(networks, config.ProbeNetworks.Ranges()),
-		log:      log,
 		mesh:     mesh{controlPlaneNamespace: config.ControlPlaneNamespace, trustDomain: config.TrustDomain},
 	}
 	ix := newIndex(config.State, d, config.Routes)
