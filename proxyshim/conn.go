@@ -135,6 +135,12 @@ type peekedConn struct {
 	fault *refusal
 }
 
+// Unread is c as it was before b was read from it.
+func Unread(c net.Conn, b []byte) net.Conn { return &peekedConn{Conn: c, peeked: b} }
+
+// Unwrap returns the connection below, whose next bytes are not the next.
+func (c *peekedConn) Unwrap() net.Conn { return c.Conn }
+
 func (c *peekedConn) Read(p []byte) (int, error) {
 	if len(c.peeked) > 0 {
 		n := copy(p, c.peeked)

@@ -1,17 +1,17 @@
 package proxyshim
 
-// protocol is what the first bytes of a connection say it is.
-type protocol int
+// Protocol is what the first bytes of a connection say it is.
+type Protocol int
 
 const (
-	// undecided needs more bytes.
-	undecided protocol = iota
-	// plaintext is HTTP/2 with prior knowledge.
-	plaintext
-	// clientHello is the begin of a TLS handshake.
-	clientHello
-	// unknown is neither.
-	unknown
+	// Undecided needs more bytes.
+	Undecided Protocol = iota
+	// Plaintext is HTTP/2 with prior knowledge.
+	Plaintext
+	// ClientHello is the begin of a TLS handshake.
+	ClientHello
+	// Unknown is neither.
+	Unknown
 )
 
 // detectBytes is how many bytes always suffice to decide.
@@ -31,28 +31,28 @@ const (
 	messageOffset      = 5
 )
 
-// detect decides by the bytes read so far.
-func detect(b []byte) protocol {
+// Detect decides by the bytes read so far.
+func Detect(b []byte) Protocol {
 	if len(b) == 0 {
-		return undecided
+		return Undecided
 	}
 	if b[0] != recordHandshake {
 		n := min(len(b), len(http2Preface))
 		switch {
 		case string(b[:n]) != http2Preface[:n]:
-			return unknown
+			return Unknown
 		case n < len(http2Preface):
-			return undecided
+			return Undecided
 		}
-		return plaintext
+		return Plaintext
 	}
 	switch {
 	case len(b) > 1 && b[1] != recordMajor, len(b) > 2 && b[2] > recordMaxMinor:
-		return unknown
+		return Unknown
 	case len(b) <= messageOffset:
-		return undecided
+		return Undecided
 	case b[messageOffset] != messageClientHello:
-		return unknown
+		return Unknown
 	}
-	return clientHello
+	return ClientHello
 }

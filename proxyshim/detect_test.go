@@ -10,25 +10,26 @@ import (
 func TestDetect(t *testing.T) {
 	hello := []byte{0x16, 3, 1, 2, 0, 1}
 	for _, test := range []struct {
-		name, want string
-		bytes      []byte
+		name  string
+		want  proxyshim.Protocol
+		bytes []byte
 	}{
-		{"nothing", "undecided", nil},
-		{"HTTP/2", "plaintext", []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
-		{"begin of HTTP/2", "undecided", []byte("PRI * HTTP/2")},
-		{"HTTP/1", "unknown", []byte("GET / HTTP/1.1\r\n")},
-		{"TLS, record version 3.1", "tls", hello},
-		{"TLS, record version 3.3", "tls", []byte{0x16, 3, 3, 2, 0, 1}},
-		{"begin of TLS", "undecided", hello[:5]},
-		{"other handshake message", "unknown", []byte{0x16, 3, 1, 2, 0, 2}},
-		{"other record", "unknown", []byte{0x17, 3, 1, 2, 0, 1}},
-		{"SSL 2", "unknown", []byte{0x16, 2}},
-		{"unknown minor version", "unknown", []byte{0x16, 3, 4}},
-		{"zeros", "unknown", make([]byte, 10)},
+		{"nothing", proxyshim.Undecided, nil},
+		{"HTTP/2", proxyshim.Plaintext, []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")},
+		{"begin of HTTP/2", proxyshim.Undecided, []byte("PRI * HTTP/2")},
+		{"HTTP/1", proxyshim.Unknown, []byte("GET / HTTP/1.1\r\n")},
+		{"TLS, record version 3.1", proxyshim.ClientHello, hello},
+		{"TLS, record version 3.3", proxyshim.ClientHello, []byte{0x16, 3, 3, 2, 0, 1}},
+		{"begin of TLS", proxyshim.Undecided, hello[:5]},
+		{"other handshake message", proxyshim.Unknown, []byte{0x16, 3, 1, 2, 0, 2}},
+		{"other record", proxyshim.Unknown, []byte{0x17, 3, 1, 2, 0, 1}},
+		{"SSL 2", proxyshim.Unknown, []byte{0x16, 2}},
+		{"unknown minor version", proxyshim.Unknown, []byte{0x16, 3, 4}},
+		{"zeros", proxyshim.Unknown, make([]byte, 10)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := proxyshim.Detect(test.bytes); got != test.want {
-				t.Errorf("detected %s, want %s", got, test.want)
+				t.Errorf("detected %d, want %d", got, test.want)
 			}
 		})
 	}
@@ -40,13 +41,13 @@ func FuzzDetect(f *testing.F) {
 	f.Add([]byte{0x16, 3, 1, 2, 0, 1, 0, 1})
 	f.Add([]byte("GET / HTTP/1.1"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		decided := "undecided"
+		decided := proxyshim.Undecided
 		for n := range len(b) + 1 {
 			got := proxyshim.Detect(b[:n])
-			if decided != "undecided" && got != decided {
-				t.Fatalf("%s after fewer bytes, %s after %d", decided, got, n)
+			if decided != proxyshim.Undecided && got != decided {
+				t.Fatalf("%d after fewer bytes, %d after %d", decided, got, n)
 			}
-			if n >= len("PRI * HTTP/2.0") && got == "undecided" {
+			if n >= len("PRI * HTTP/2.0") && got == proxyshim.Undecided {
 				t.Fatalf("undecided after %d bytes", n)
 			}
 			decided = got

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/linkerd-lite/linkerd-lite/internal/lifecycle"
@@ -21,7 +20,7 @@ import (
 //  3. Its transport header names the port of the service that it is handed to.
 type direct struct {
 	termination
-	handoffs map[uint16]*handoff
+	handoffs map[uint16]*Handoff
 }
 
 // run accepts until ctx ends or a listener breaks, and closes the listeners.
@@ -88,9 +87,9 @@ func (d *direct) handle(c *conn) error {
 		return err
 	}
 	switch kind {
-	case plaintext:
+	case Plaintext:
 		return refuse(reasonDirect, "proxies speak TLS there; the ports of the APIs take plaintext from loopback")
-	case clientHello:
+	case ClientHello:
 	default:
 		return refuse(reasonProtocol, "the connection begins with %q", peeked.peeked)
 	}
@@ -125,44 +124,8 @@ func (d *direct) handle(c *conn) error {
 	c.opened(info.series)
 	d.shim.metrics.header(header, info)
 	_ = c.SetDeadline(time.Time{})
-	d.handoffs[target.Port].give(&securedConn{conn, c, info})
+	if !d.handoffs[target.Port].Give(&securedConn{conn, c, info}) {
+		c.Close()
+	}
 	return nil
 }
-
-// handoff is the listener on which a gRPC server gets the connections of the
-// direct path.
-type handoff struct {
-	addr   net.Addr
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newHandoff(addr net.Addr) *handoff {
-	return &handoff{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-// give hands c over, or closes it when nobody takes connections any more.
-func (h *handoff) give(c *securedConn) {
-	select {
-	case h.conns <- c:
-	case <-h.closed:
-		c.raw.Close()
-	}
-}
-
-func (h *handoff) Accept() (net.Conn, error) {
-	select {
-	case c := <-h.conns:
-		return c, nil
-	case <-h.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (h *handoff) Close() error {
-	h.once.Do(func() { close(h.closed) })
-	return nil
-}
-
-func (h *handoff) Addr() net.Addr { return h.addr }

@@ -8,11 +8,6 @@ import (
 // SetHandshakeTimeout shortens the timeout for a test. Call it before Run.
 func (s *Shim) SetHandshakeTimeout(d time.Duration) { s.timeout = d }
 
-// Detect is detect, with its result as text.
-func Detect(b []byte) string {
-	return map[protocol]string{undecided: "undecided", plaintext: "plaintext", clientHello: "tls", unknown: "unknown"}[detect(b)]
-}
-
 // CertificateEnd is the end of the certificate that the service with the port
 // would serve now.
 func (s *Shim) CertificateEnd(port uint16) (time.Time, error) {

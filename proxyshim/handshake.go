@@ -109,7 +109,7 @@ func (s *Shim) verifyClient(chain []*x509.Certificate) error {
 		Roots: s.config.Issuer.Anchors().Pool, Intermediates: intermediates, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	name := clientID(leaf)
+	name := ClientID(leaf)
 	if err == nil {
 		if name == "" {
 			return refuse(reasonClient, "it names neither a DNS name nor a URI")
@@ -132,8 +132,8 @@ func (s *Shim) verifyClient(chain []*x509.Certificate) error {
 		leaf.NotBefore.UTC().Format(layout), leaf.NotAfter.UTC().Format(layout), now.UTC().Format(layout), err)
 }
 
-// clientID is the first name of a certificate that can be an identity.
-func clientID(c *x509.Certificate) string {
+// ClientID is the first name of a certificate that can be an identity.
+func ClientID(c *x509.Certificate) string {
 	switch {
 	case len(c.DNSNames) > 0:
 		return c.DNSNames[0]
@@ -159,20 +159,20 @@ func (t *termination) secure(c *peekedConn, config *tls.Config) (*tls.Conn, erro
 }
 
 // peek reads until the first bytes can be told apart.
-func peek(c net.Conn) (*peekedConn, protocol, error) {
+func peek(c net.Conn) (*peekedConn, Protocol, error) {
 	buf := make([]byte, 0, detectBytes)
 	for {
 		n, err := c.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		if p := detect(buf); p != undecided {
+		if p := Detect(buf); p != Undecided {
 			return &peekedConn{Conn: c, peeked: buf}, p, nil
 		}
 		if err != nil {
 			if len(buf) == 0 && errors.Is(err, io.EOF) {
 				// Whoever only looks whether the port is open is no fault.
-				return nil, undecided, io.EOF
+				return nil, Undecided, io.EOF
 			}
-			return nil, undecided, refusalOf(err, reasonClosed)
+			return nil, Undecided, refusalOf(err, reasonClosed)
 		}
 	}
 }
@@ -211,16 +211,16 @@ func (p *portCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.A
 }
 
 // admit serves plaintext or terminates TLS.
-func (p *portCredentials) admit(peeked *peekedConn, kind protocol, c *conn) (net.Conn, credentials.AuthInfo, error) {
+func (p *portCredentials) admit(peeked *peekedConn, kind Protocol, c *conn) (net.Conn, credentials.AuthInfo, error) {
 	s := p.services[0]
 	switch {
-	case kind == plaintext && !c.plaintext:
+	case kind == Plaintext && !c.plaintext:
 		return nil, nil, refuse(reasonPlaintext, "")
-	case kind == plaintext:
+	case kind == Plaintext:
 		info := p.shim.authInfo(s, c, nil)
 		c.opened(info.series)
 		return peeked, info, nil
-	case kind != clientHello:
+	case kind != ClientHello:
 		return nil, nil, refuse(reasonProtocol, "the connection begins with %q", peeked.peeked)
 	}
 	conn, err := p.secure(peeked, p.tls)
@@ -240,7 +240,7 @@ func (s *Shim) authInfo(target *service, c *conn, state *tls.ConnectionState) *A
 		info.TLS = true
 		info.SecurityLevel = credentials.PrivacyAndIntegrity
 		if len(state.PeerCertificates) > 0 {
-			info.ClientID = clientID(state.PeerCertificates[0])
+			info.ClientID = ClientID(state.PeerCertificates[0])
 		}
 	}
 	info.series = s.metrics.forConn(target.Port, c.LocalAddr(), info)

@@ -13,9 +13,11 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// latencyBuckets are the proxy's, in milliseconds (proxy section 9).
-var latencyBuckets = []float64{
-	1, 2, 3, 4, 5, 10, 20, 30, 40, 50, 100, 200, 300, 400, 500, 1000, 2000, 3000, 4000, 5000, 10000, 20000, 30000, 40000, 50000,
+// LatencyBuckets are the proxy's, in milliseconds (proxy section 9).
+func LatencyBuckets() []float64 {
+	return []float64{
+		1, 2, 3, 4, 5, 10, 20, 30, 40, 50, 100, 200, 300, 400, 500, 1000, 2000, 3000, 4000, 5000, 10000, 20000, 30000, 40000, 50000,
+	}
 }
 
 // metrics are the golden metrics, under the names and labels of a proxy's
@@ -72,7 +74,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		requests:  counter("request_total", "Requests that began.", request),
 		responses: counter("response_total", "Responses that ended.", join(request, []string{"status_code", "classification", "grpc_status", "error"})),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "response_latency_ms", Help: "Time from the begin of a request to the end of its response.", Buckets: latencyBuckets,
+			Name: "response_latency_ms", Help: "Time from the begin of a request to the end of its response.", Buckets: LatencyBuckets(),
 		}, join(request, []string{"status_code"})),
 		open:       counter("tcp_open_total", "Connections that were opened.", tcp),
 		closes:     counter("tcp_close_total", "Connections that were closed.", join(tcp, []string{"errno"})),

@@ -74,7 +74,7 @@ type service struct {
 	Service
 	certificate *certificate
 	server      *grpcserver.Server
-	handoff     *handoff
+	handoff     *Handoff
 }
 
 // New sets up the servers; register services with Server before Run.
@@ -88,7 +88,7 @@ func New(config Config) (*Shim, error) {
 		logs: rate.NewLimiter(refusalLogsPerSecond, refusalLogsBurst),
 	}
 	certificates := map[string]*certificate{}
-	handoffs := map[uint16]*handoff{}
+	handoffs := map[uint16]*Handoff{}
 	for _, c := range config.Services {
 		if _, dup := handoffs[c.Port]; dup {
 			return nil, fmt.Errorf("two services of the control plane have port %d", c.Port)
@@ -102,7 +102,7 @@ func New(config Config) (*Shim, error) {
 		port.tls = port.config()
 		svc.server = grpcserver.New(grpcserver.Config{Metrics: config.GRPC, Naming: c.Naming, Credentials: port, Observer: m})
 		if len(config.Inbound) > 0 {
-			svc.handoff = newHandoff(config.Inbound[0].Addr())
+			svc.handoff = NewHandoff(config.Inbound[0].Addr())
 			handoffs[c.Port] = svc.handoff
 		} else {
 			handoffs[c.Port] = nil

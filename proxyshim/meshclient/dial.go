@@ -1,12 +1,14 @@
 package meshclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -18,14 +20,20 @@ import (
 // Target is a peer of the mesh.
 type Target struct {
 	Addr string
-	// ServerName is the identity that the peer must prove.
+	// ServerName is what the peer is asked for.
 	ServerName string
-	Anchors    *x509.CertPool
+	// ID is the identity that the peer must prove; empty is ServerName.
+	ID      string
+	Anchors *x509.CertPool
 	// Identity is what this client shows; nil shows nothing.
 	Identity *Identity
+	// Renewed, if it is set, says at each handshake what Identity is by then.
+	Renewed func() *Identity
 	// DirectPort is the port behind a transport header, for the direct path of
 	// an inbound proxy; 0 means an ordinary port, with neither header nor ALPN.
 	DirectPort uint16
+	// Name is that of a target that a gateway is asked to pass on to.
+	Name string
 	// Protocol is what the transport header says will follow; nil is HTTP/2,
 	// which gRPC speaks.
 	Protocol *proxyshim.SessionProtocol
@@ -49,6 +57,9 @@ func (t Target) Handshake(ctx context.Context, raw net.Conn) (*tls.Conn, error) 
 	if t.DirectPort != 0 {
 		config.NextProtos = []string{proxyshim.ALPN}
 	}
+	if t.Renewed != nil {
+		t.Identity = t.Renewed()
+	}
 	if t.Identity != nil {
 		config.Certificates = []tls.Certificate{t.Identity.Certificate}
 	}
@@ -62,7 +73,7 @@ func (t Target) Handshake(ctx context.Context, raw net.Conn) (*tls.Conn, error) 
 	if conn.ConnectionState().NegotiatedProtocol != proxyshim.ALPN {
 		return nil, fmt.Errorf("TLS to %s as %s: the peer did not agree on %s", t.Addr, t.ServerName, proxyshim.ALPN)
 	}
-	header := proxyshim.Header{Port: t.DirectPort, Protocol: proxyshim.HTTP2}
+	header := proxyshim.Header{Port: t.DirectPort, Name: t.Name, Protocol: proxyshim.HTTP2}
 	if t.Protocol != nil {
 		header.Protocol = *t.Protocol
 	}
@@ -82,8 +93,9 @@ func (t Target) verify(state tls.ConnectionState) error {
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: t.Anchors, Intermediates: intermediates}); err != nil {
 		return err
 	}
-	if !slices.Contains(leaf.DNSNames, t.ServerName) {
-		return fmt.Errorf("the peer is %q, not %q", leaf.DNSNames, t.ServerName)
+	id := cmp.Or(t.ID, t.ServerName)
+	if !slices.Contains(leaf.DNSNames, id) && !slices.ContainsFunc(leaf.URIs, func(u *url.URL) bool { return u.String() == id }) {
+		return fmt.Errorf("the peer is %q, not %q", leaf.DNSNames, id)
 	}
 	return nil
 }

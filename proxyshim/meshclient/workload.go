@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,14 +61,23 @@ func FromEnvironment(getenv func(string) string) (*Workload, error) {
 		return nil, errors.New("LINKERD2_PROXY_IDENTITY_TRUST_ANCHORS has no certificate in PEM")
 	}
 	var err error
-	w.Request, err = ReadRequest(dir, name)
+	if _, missing := os.Stat(filepath.Join(dir, keyFile)); errors.Is(missing, fs.ErrNotExist) {
+		// A helper in the proxy's image writes it before the proxy starts; who has
+		// no helper makes it now.
+		w.Request, err = NewRequest(name)
+	} else {
+		w.Request, err = ReadRequest(dir, name)
+	}
 	return w, err
 }
+
+// keyFile is the key in a proxy's identity directory.
+const keyFile = "key.p8"
 
 // ReadRequest reads key and request of identity from the files that a proxy
 // finds in its identity directory (identity section 6).
 func ReadRequest(dir, identity string) (*Request, error) {
-	keyDER, err := os.ReadFile(filepath.Join(dir, "key.p8"))
+	keyDER, err := os.ReadFile(filepath.Join(dir, keyFile))
 	if err != nil {
 		return nil, fmt.Errorf("read key of %s: %w", identity, err)
 	}
