@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -44,7 +45,7 @@ func TestDialsThisMachineOnly(t *testing.T) {
 		{"", "only localhost is reached"},
 	} {
 		t.Run(row.host, func(t *testing.T) {
-			conn, err := dialHere(t.Context(), "tcp", net.JoinHostPort(row.host, port))
+			conn, err := new(Server).dialHere(t.Context(), "tcp", net.JoinHostPort(row.host, port))
 			if err == nil {
 				conn.Close()
 			}
@@ -52,6 +53,17 @@ func TestDialsThisMachineOnly(t *testing.T) {
 				t.Errorf("error is %v, want %q", err, row.refused)
 			}
 		})
+	}
+	// Pods can be connected to where they have processes; this machine goes before.
+	inside := errors.New("inside")
+	server := &Server{config: Config{DialPod: func(context.Context, string, string) (net.Conn, error) { return nil, inside }}}
+	if _, err := server.dialHere(t.Context(), "tcp", net.JoinHostPort("10.244.255.254", port)); !errors.Is(err, inside) {
+		t.Errorf("a pod is not connected to: %v", err)
+	}
+	if conn, err := server.dialHere(t.Context(), "tcp", listener.Addr().String()); err != nil {
+		t.Error(err)
+	} else {
+		conn.Close()
 	}
 	if _, err := dialKubelet(context.Background(), "tcp", listener.Addr().String()); err == nil {
 		t.Error("a kubelet is connected to")
@@ -69,7 +81,7 @@ func TestProcessesAreRefused(t *testing.T) {
 		}
 		return pod + " is elsewhere"
 	}
-	handler := refuseProcesses(elsewhere, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "passed") }))
+	handler := refuseProcesses(withoutProcesses(elsewhere), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "passed") }))
 	const pod, node = "/api/v1/namespaces/ns/pods/web", "/api/v1/nodes/lite"
 	for _, row := range []struct{ method, path, refused string }{
 		{http.MethodGet, pod + "/log?follow=true", "pods here are objects without a process: there is no log"},

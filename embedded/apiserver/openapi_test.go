@@ -72,30 +72,7 @@ func TestDescriptions(t *testing.T) {
 // computedDescriptions are the entries of the archive.
 func computedDescriptions(t *testing.T) map[string][]byte {
 	t.Helper()
-	socket, err := os.MkdirTemp("", "openapi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(socket) })
-	log := slog.New(slog.DiscardHandler)
-	store, err := etcd.New(etcd.Config{Dir: t.TempDir(), Socket: filepath.Join(socket, "s"), UnsafeNoFsync: true, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	parts.Start(t, time.Minute, store.Run)
-	keys, err := LoadKeys(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { listener.Close() })
-	server, err := New(Config{Listener: listener, Keys: keys, EtcdServers: []string{store.Endpoint()}, ServiceCIDR: "10.96.0.0/12", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := newStoredServer(t, Config{})
 	building.Lock()
 	defer building.Unlock()
 	completed, err := server.complete(t.Context())
@@ -138,6 +115,37 @@ func computedDescriptions(t *testing.T) map[string][]byte {
 		entries[v3EntryPrefix+path] = get(openAPIV3Path+"/"+path, contentJSON)
 	}
 	return entries
+}
+
+// newStoredServer is a server on loopback with a store of its own, which runs. Keys are made unless there are some.
+func newStoredServer(t *testing.T, config Config) *Server {
+	t.Helper()
+	socket, err := os.MkdirTemp("", "apiserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(socket) })
+	log := slog.New(slog.DiscardHandler)
+	store, err := etcd.New(etcd.Config{Dir: t.TempDir(), Socket: filepath.Join(socket, "s"), UnsafeNoFsync: true, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts.Start(t, time.Minute, store.Run)
+	if config.Keys == nil {
+		if config.Keys, err = LoadKeys(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if config.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { config.Listener.Close() })
+	config.EtcdServers, config.ServiceCIDR, config.Log = []string{store.Endpoint()}, "10.96.0.0/12", log
+	server, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
 }
 
 // pieces cuts the description of version 2 behind the braces of its paths and

@@ -54,7 +54,16 @@ type Config struct {
 	// Webhooks is how the server shows itself to the program's own webhooks.
 	Webhooks WebhookClient
 	// Elsewhere says where what a pod would serve is served instead; empty if nowhere. Nil: nowhere.
+	// It is asked without Nodes only.
 	Elsewhere func(namespace, pod string) string
+	// Nodes lead to the server of the processes of pods. Nil: pods have none.
+	Nodes *Nodes
+	// Serves says why a subresource of a pod (log, exec, attach, portforward) is not served by Nodes:
+	// the user gets an apierrors.APIStatus as it is, and the text of other errors. container may be "".
+	Serves func(subresource, namespace, pod, container string) error
+	// DialPod connects to an address that is not this machine's, on behalf of a pod, or a Service with
+	// a webhook or an API. Nil: nothing is connected to.
+	DialPod func(ctx context.Context, network, address string) (net.Conn, error)
 	// Problems gets what the API server refuses of the default objects.
 	Problems *problems.Table
 	Log      *slog.Logger
@@ -85,6 +94,9 @@ func New(config Config) (*Server, error) {
 	}
 	if config.Elsewhere == nil {
 		config.Elsewhere = func(string, string) string { return "" }
+	}
+	if config.Nodes == nil {
+		config.Serves = withoutProcesses(config.Elsewhere)
 	}
 	if _, ok := config.Listener.Addr().(*net.TCPAddr); !ok {
 		return nil, fmt.Errorf("API server: cannot serve on %s %s", config.Listener.Addr().Network(), config.Listener.Addr())
@@ -206,7 +218,7 @@ func (s *Server) createChain(completed options.CompletedOptions) (*aggregatorapi
 	if err != nil {
 		return nil, err
 	}
-	limitDials(config)
+	s.limitDials(config)
 	kube := config.KubeAPIs.ControlPlane.Generic
 	builtin, err := openDescriptions(descriptionsZip)
 	if err != nil {
@@ -221,7 +233,7 @@ func (s *Server) createChain(completed options.CompletedOptions) (*aggregatorapi
 	config.Aggregator.GenericConfig.OpenAPIConfig = nil
 	writes := &writeQueue{turns: make(chan struct{}, writesAtOnce()), patience: writePatience, longRunning: kube.LongRunningFunc}
 	quantities := newQuantityGuard(legacyscheme.Scheme, legacyscheme.Codecs, kube.MaxRequestBodyBytes, kube.LongRunningFunc)
-	refuse := func(next http.Handler) http.Handler { return refuseProcesses(s.config.Elsewhere, next) }
+	refuse := func(next http.Handler) http.Handler { return refuseProcesses(s.config.Serves, next) }
 	inside(&config.Aggregator.GenericConfig.Config, refuse, quantities.before, writes.before, finishRequests(kube.LongRunningFunc), description.before)
 
 	configured, err := config.Complete()

@@ -1,6 +1,10 @@
 // Package kubelet stands in for scheduler and kubelets: it gives every pod a
 // node, addresses and a status.
 //
+// Whether anything runs in a pod is a Runner's to say (package containers):
+// those that have nothing to run, and all without a Runner, stand in for pods that
+// would, and are Running as soon as they have their address.
+//
 // # What it does
 //
 // Nodes: it registers the configured nodes (default: one named "lite", no

@@ -82,11 +82,26 @@ func ownsConditions(fields []byte, usual []string) bool {
 	return false
 }
 
-// trim is the transform of the kubelet's informers. It replaces the managed
-// fields by foreignStatus, so that afterwards an object has any exactly if its
-// status is foreign, and drops those parts of a pod's spec that are never
-// read: an update of the status subresource keeps the spec that is stored.
+// trim is the transform of the kubelet's informers where all pods stand in. Beside
+// trimOwners it drops those parts of a pod's spec that are never read then: an
+// update of the status subresource keeps the spec that is stored.
 func trim(object any) (any, error) {
+	if pod, ok := object.(*corev1.Pod); ok {
+		pod.Spec.Volumes = nil
+		pod.Spec.SecurityContext = nil
+		for i := range pod.Spec.Containers {
+			trimContainer(&pod.Spec.Containers[i])
+		}
+		for i := range pod.Spec.InitContainers {
+			trimContainer(&pod.Spec.InitContainers[i])
+		}
+	}
+	return trimOwners(object)
+}
+
+// trimOwners replaces the managed fields by foreignStatus, so that afterwards an
+// object has any exactly if its status is foreign.
+func trimOwners(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		usual := []string{string(corev1.DisruptionTarget)}
@@ -94,14 +109,6 @@ func trim(object any) (any, error) {
 			usual = append(usual, string(gate.ConditionType))
 		}
 		o.ManagedFields = foreignStatus(o.ManagedFields, usual)
-		o.Spec.Volumes = nil
-		o.Spec.SecurityContext = nil
-		for i := range o.Spec.Containers {
-			trimContainer(&o.Spec.Containers[i])
-		}
-		for i := range o.Spec.InitContainers {
-			trimContainer(&o.Spec.InitContainers[i])
-		}
 	case *corev1.Node:
 		o.ManagedFields = foreignStatus(o.ManagedFields, nil)
 	}

@@ -44,8 +44,12 @@ type Config struct {
 	// PodCIDRs are the ranges of pod addresses, one or one of each family; a pod
 	// gets an address of each, in this order.
 	PodCIDRs []netip.Prefix
+	// Port is where nodes say that their kubelet serves; 0: nowhere.
+	Port int32
 	// DataDir holds the ledger of given-up addresses; empty: it is not kept.
 	DataDir string
+	// Runner runs pods that have something to run; nil: all stand in.
+	Runner Runner
 	// Workers is how many objects are looked after at once; default 8.
 	Workers    int
 	Logger     *slog.Logger
@@ -70,6 +74,7 @@ type Kubelet struct {
 	metrics *metrics
 	now     func() time.Time
 
+	mu        sync.Mutex // guards that queue is set
 	queue     workqueue.TypedRateLimitingInterface[item]
 	pods      corelisters.PodLister
 	podIndex  cache.Indexer
@@ -172,13 +177,19 @@ func (k *Kubelet) Run(ctx context.Context, ready func()) error {
 	defer ledger.close()
 	k.addresses = newAddresses(k.config.PodCIDRs, ledger, k.now)
 	k.metrics.watch(k.addresses)
+	k.mu.Lock()
 	k.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[item](5*time.Millisecond, 5*time.Second))
+	k.mu.Unlock()
 	defer k.queue.ShutDown()
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	factory := informers.NewSharedInformerFactoryWithOptions(k.config.Client, 0, informers.WithTransform(trim))
+	transform := trim
+	if k.config.Runner != nil {
+		transform = trimOwners // whoever runs pods needs all of them
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(k.config.Client, 0, informers.WithTransform(transform))
 	synced, err := k.subscribe(factory)
 	if err != nil {
 		return err

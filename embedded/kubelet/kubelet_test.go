@@ -55,7 +55,7 @@ var dualStack = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.Mus
 
 func TestPodBecomesReady(t *testing.T) {
 	a := newAPI(t)
-	a.started(Config{Nodes: []Node{{Name: "lite", Zone: "east"}}, PodCIDRs: dualStack})
+	a.started(Config{Nodes: []Node{{Name: "lite", Zone: "east"}}, PodCIDRs: dualStack, Port: 10250})
 	a.createPod(newPod("web", func(pod *corev1.Pod) {
 		always := corev1.ContainerRestartPolicyAlways
 		pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init:1"}, {Name: "linkerd-proxy", Image: "proxy:1", RestartPolicy: &always}}
@@ -116,6 +116,9 @@ func TestPodBecomesReady(t *testing.T) {
 	node, err := a.client.CoreV1().Nodes().Get(t.Context(), "lite", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if port := node.Status.DaemonEndpoints.KubeletEndpoint.Port; port != 10250 {
+		t.Errorf("the kubelet's port is %d", port)
 	}
 	if node.Labels["topology.kubernetes.io/zone"] != "east" || !nodeReady(node) || len(node.Spec.Taints) != 0 {
 		t.Errorf("node = %+v", node)

@@ -290,6 +290,7 @@ func (k *Kubelet) nodeStatus(node *corev1.Node) (corev1.NodeStatus, error) {
 		}
 		status.Allocatable = status.Capacity.DeepCopy()
 	}
+	status.DaemonEndpoints.KubeletEndpoint.Port = k.config.Port
 	status.NodeInfo.KubeletVersion = k.version
 	status.NodeInfo.OperatingSystem = "linux"
 	status.NodeInfo.Architecture = runtime.GOARCH

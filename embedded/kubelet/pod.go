@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -46,6 +47,9 @@ func (k *Kubelet) podGone(uid types.UID) {
 	k.addresses.release(uid)
 	k.load.set(uid, "")
 	k.watch.forget(uid)
+	if k.config.Runner != nil {
+		k.config.Runner.Forget(uid)
+	}
 }
 
 func statusAddresses(pod *corev1.Pod) []netip.Addr {
@@ -169,6 +173,20 @@ func (k *Kubelet) run(ctx context.Context, pod *corev1.Pod, node *corev1.Node) e
 	if f.blocked != nil {
 		problems = append(slices.Clone(problems), *f.blocked)
 	}
+	if f.blocked == nil {
+		runs, err := k.runs(pod)
+		var unable *UnableError
+		if errors.As(err, &unable) {
+			note := problem{"CannotRun", unable.Reason}
+			f.notes, problems = append(f.notes, note), append(slices.Clone(problems), note)
+		} else if err != nil {
+			f.blocked = &problem{"InvalidRun", err.Error()}
+			problems = append(slices.Clone(problems), *f.blocked)
+		} else if runs {
+			k.runContainers(pod, &f)
+			return k.write(ctx, pod, statusOf(pod, f), problems)
+		}
+	}
 	if w.runFor >= 0 && f.blocked == nil && pod.Status.Phase == corev1.PodRunning {
 		if left := w.runFor - k.ranFor(pod); left > 0 {
 			k.queue.AddAfter(podItem(pod), left)
@@ -232,6 +250,9 @@ func (k *Kubelet) releaseIfGone(pod *corev1.Pod) {
 func (k *Kubelet) endDeleted(ctx context.Context, pod *corev1.Pod) error {
 	if pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0 {
 		return nil // confirmed: only finalizers hold it
+	}
+	if !k.endContainers(pod) {
+		return nil // the pod is looked at again when they have ended
 	}
 	if len(pod.Finalizers) > 0 && !ended(pod) && !isForeign(pod) {
 		status := statusOf(pod, facts{

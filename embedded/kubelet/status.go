@@ -31,6 +31,8 @@ type facts struct {
 	exitCode int32
 	// blocked keeps the pod from starting.
 	blocked *problem
+	// run is nil for a stand-in.
+	run *RunStatus
 	// notes are things that somebody should know although the pod runs.
 	notes []problem
 }
@@ -53,6 +55,12 @@ func statusOf(pod *corev1.Pod, f facts) corev1.PodStatus {
 	case f.end != "":
 		status.Phase = f.end
 	}
+	status.Conditions = conditions(pod, f)
+	if f.run != nil && f.blocked == nil {
+		status.Phase, status.Reason, status.Message = f.run.Phase, f.run.Reason, f.run.Message
+		status.InitContainerStatuses, status.ContainerStatuses = f.run.Init, f.run.Containers
+		return status
+	}
 	status.InitContainerStatuses = nil
 	for _, container := range pod.Spec.InitContainers {
 		sidecar := container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
@@ -64,7 +72,6 @@ func statusOf(pod *corev1.Pod, f facts) corev1.PodStatus {
 		status.ContainerStatuses = append(status.ContainerStatuses,
 			containerStatus(pod, container, pod.Status.ContainerStatuses, f, false))
 	}
-	status.Conditions = conditions(pod, f)
 	return status
 }
 
@@ -140,12 +147,8 @@ func conditions(pod *corev1.Pod, f facts) []corev1.PodCondition {
 		all = setCondition(all, condition)
 	}
 	// In the order in which kubectl describe is used to show them.
-	started := f.blocked
-	if f.end != "" {
-		started = &problem{reason: reasonCompleted}
-	}
-	set(corev1.PodReadyToStartContainers, started)
-	set(corev1.PodInitialized, blockedBy(f.blocked, reasonNotInit))
+	set(corev1.PodReadyToStartContainers, unprepared(f))
+	set(corev1.PodInitialized, uninitialized(f))
 	containers := containersReady(pod, f)
 	ready := containers
 	if ready == nil {
@@ -168,6 +171,27 @@ func join(problems []problem) string {
 	return strings.Join(messages, "; ")
 }
 
+// unprepared is why a pod's containers cannot be started, or not any more.
+func unprepared(f facts) *problem {
+	switch {
+	case f.blocked != nil:
+		return f.blocked
+	case f.end != "", f.run != nil && (f.run.Phase == corev1.PodSucceeded || f.run.Phase == corev1.PodFailed):
+		return &problem{reason: reasonCompleted}
+	case f.run != nil && !f.run.Prepared:
+		return &problem{reason: reasonNotReady}
+	}
+	return nil
+}
+
+// uninitialized is why a pod's init containers have not done their work.
+func uninitialized(f facts) *problem {
+	if f.run != nil && !f.run.Initialized {
+		return &problem{reason: reasonNotInit}
+	}
+	return blockedBy(f.blocked, reasonNotInit)
+}
+
 // blockedBy is blocked, except that a pod whose start is not blocked has no
 // problem with the condition either.
 func blockedBy(blocked *problem, reason string) *problem {
@@ -181,10 +205,12 @@ func containersReady(pod *corev1.Pod, f facts) *problem {
 	switch {
 	case f.blocked != nil:
 		return f.blocked
-	case f.end == corev1.PodSucceeded:
+	case f.end == corev1.PodSucceeded, f.run != nil && f.run.Phase == corev1.PodSucceeded:
 		return &problem{reason: reasonCompleted}
-	case f.end != "":
+	case f.end != "", f.run != nil && f.run.Phase == corev1.PodFailed:
 		return &problem{reason: "PodFailed"}
+	case f.run != nil && len(f.run.unready()) > 0:
+		return &problem{reasonNotReady, fmt.Sprintf("containers with unready status: [%s]", strings.Join(f.run.unready(), " "))}
 	case f.ready:
 		return nil
 	}
