@@ -36,7 +36,9 @@ type Cluster struct {
 	log       *slog.Logger
 	dir       *datadir.Dir
 	listeners listeners
-	registry  *prometheus.Registry
+	// inside is nil unless pods run.
+	inside   *inside
+	registry *prometheus.Registry
 	// problems is what is wrong with objects and files, whichever part finds it.
 	problems   *problems.Table
 	supervisor *lifecycle.Supervisor
@@ -88,6 +90,17 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		return err
 	}
 	c.undo = append(c.undo, func() error { c.listeners.close(); return nil })
+	if c.config.Run != nil {
+		if c.inside, err = c.newInside(ctx); err != nil {
+			return err
+		}
+		c.undo = append(c.undo, func() error { return c.inside.close() })
+		logs := c.partLogs()
+		if err := logs.open(); err != nil {
+			return err
+		}
+		c.log = slog.New(&partHandler{Handler: c.log.Handler(), logs: logs})
+	}
 	if port := c.address("api").Port(); port != last {
 		if last != 0 {
 			c.notices = append(c.notices, fmt.Sprintf("the API server has port %d now instead of %d: copies of the last kubeconfig no longer work", port, last))
@@ -208,6 +221,7 @@ func (c *Cluster) describe() datadir.RunInfo {
 		TrustDomain:           c.config.ControlPlane.TrustDomain,
 
 		Addresses: c.listeners.addresses(),
+		Runs:      c.config.Run != nil,
 		Started:   time.Now(),
 	}
 }

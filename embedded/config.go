@@ -112,6 +112,8 @@ type Config struct {
 	GatewayAPI bool
 	// EtcdServers are the URLs of an etcd to use instead of a built-in one.
 	EtcdServers []string
+	// Run has pods run what they say; nil: they stand in.
+	Run *RunConfig
 	// Settle waits until workloads are available before the cluster is ready.
 	Settle bool
 

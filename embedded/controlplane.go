@@ -51,8 +51,10 @@ type controlPlane struct {
 	// problems gets what is wrong with objects.
 	problems  *problems.Table
 	listeners listeners
-	client    *rest.Config
-	kube      kubernetes.Interface
+	// inside are listeners of the same names that pods reach; there may be none.
+	inside []listeners
+	client *rest.Config
+	kube   kubernetes.Interface
 	// holder is the identity under which Leases are held, by leases.
 	holder string
 	leases kubernetes.Interface
@@ -251,8 +253,11 @@ func (c *controlPlane) shim(metrics *grpcserver.Metrics) (*proxyshim.Shim, error
 }
 
 func (c *controlPlane) listening(name string) []net.Listener {
-	if l, ok := c.listeners[name]; ok {
-		return []net.Listener{l}
+	var all []net.Listener
+	for _, from := range append([]listeners{c.listeners}, c.inside...) {
+		if l, ok := from[name]; ok {
+			all = append(all, l)
+		}
 	}
-	return nil
+	return all
 }

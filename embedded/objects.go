@@ -49,9 +49,9 @@ func (c *Cluster) ownObjects(authority *identity.Service, hooks *webhook.Server)
 		IssuanceLifetime:   c.config.Identity.Lifetime,
 		ClockSkewAllowance: c.config.Identity.ClockSkew,
 
-		Destination: c.address("destination"),
-		Policy:      c.address("policy"),
-		Identity:    c.address("identity"),
+		Destination: c.shownAddress("destination"),
+		Policy:      c.shownAddress("policy"),
+		Identity:    c.shownAddress("identity"),
 	}
 	if hooks != nil {
 		config.Webhooks = keyPair(hooks.KeyPair())
@@ -66,13 +66,23 @@ func keyPair(cert, key []byte) *controlplane.KeyPair {
 	return &controlplane.KeyPair{Certificate: string(cert), Key: string(key)}
 }
 
+// shownAddress is where Services of the control plane lead to.
+func (c *Cluster) shownAddress(name string) netip.AddrPort {
+	if c.inside != nil {
+		return c.inside.listeners[0].address(name)
+	}
+	return c.address(name)
+}
+
+func (c *Cluster) address(name string) netip.AddrPort { return c.listeners.address(name) }
+
 // address is where a listener is, the zero value if there is none.
-func (c *Cluster) address(name string) netip.AddrPort {
-	l, ok := c.listeners[name]
+func (l listeners) address(name string) netip.AddrPort {
+	listener, ok := l[name]
 	if !ok {
 		return netip.AddrPort{}
 	}
-	return l.Addr().(*net.TCPAddr).AddrPort()
+	return listener.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // builtin are the definitions that the cluster brings.

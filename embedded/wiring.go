@@ -45,7 +45,10 @@ type wiring struct {
 	webhookClient                *webhook.Client
 	apiserver, hooks, priorities part
 	// workloads
-	controllers, kubelet part
+	controllers, kubelet, sandbox, containers part
+	nodes                                     *kubelet.Kubelet
+	kubelets                                  *apiserver.Nodes
+	backend                                   *backend
 	// Linkerd's kinds and certificates
 	definitions      []*apiextensionsv1.CustomResourceDefinition
 	authority        *identity.Service
@@ -108,6 +111,7 @@ func (w *wiring) addAdmin() {
 	}).Run)
 	// Whoever comes before anybody serves is sent away, and comes back.
 	w.background("doors", w.listeners.doors(controlPlaneListeners...))
+	w.background("directory", w.dir.Guard)
 }
 
 // addStore adds etcd, unless there is one elsewhere, and the claim on it.
@@ -156,7 +160,7 @@ func (w *wiring) addAPIServer() error {
 	if w.webhookClient, err = webhook.NewClient(); err != nil {
 		return err
 	}
-	if w.api, err = apiserver.New(apiserver.Config{
+	config := apiserver.Config{
 		Webhooks:    w.shownToWebhooks(w.webhookClient),
 		Listener:    w.listeners["api"],
 		Keys:        w.keys,
@@ -167,7 +171,11 @@ func (w *wiring) addAPIServer() error {
 		},
 		Problems: w.problems,
 		Log:      w.log.With("part", "apiserver"),
-	}); err != nil {
+	}
+	if err := w.podAccess(&config); err != nil {
+		return err
+	}
+	if w.api, err = apiserver.New(config); err != nil {
 		return err
 	}
 	w.apiserver = w.append(lifecycle.Part{Name: "apiserver", Run: w.api.Run, Waits: w.api.Waits}, []part{w.store})
@@ -205,14 +213,22 @@ func (w *wiring) addWorkloads() error {
 		}).Run), w.apiserver)
 	}
 	if w.config.has(PartKubelet) {
-		nodes, err := kubelet.New(kubelet.Config{
+		var runner kubelet.Runner // stays nil where all pods stand in
+		var err error
+		if w.inside != nil {
+			if runner, err = w.addContainers(); err != nil {
+				return err
+			}
+		}
+		w.nodes, err = kubelet.New(kubelet.Config{
+			Runner: runner, Port: w.kubeletPort(),
 			Client: w.kube, Own: w.ownKube, Problems: w.problems, Nodes: w.config.Nodes, PodCIDRs: w.config.PodCIDRs, DataDir: w.dir.Path(),
 			Logger: w.log, Registerer: w.registry,
 		})
 		if err != nil {
 			return err
 		}
-		w.kubelet = w.add("kubelet", w.goOn("kubelet", nodes.Run), w.apiserver)
+		w.kubelet = w.add("kubelet", w.goOn("kubelet", w.nodes.Run), w.apiserver, w.containers)
 	}
 	return nil
 }
@@ -245,13 +261,15 @@ func (w *wiring) addControlPlane() error {
 	var err error
 	if w.plane, err = newControlPlane(controlPlane{
 		config: &w.config.ControlPlane, log: w.log, registry: w.registry, problems: w.problems, listeners: w.listeners,
-		client: w.client, kube: w.kube, holder: w.holder(), leases: w.ownKube, identity: w.authority,
+		inside: w.insideListeners(), client: w.client, kube: w.kube, holder: w.holder(), leases: w.ownKube, identity: w.authority,
 	}); err != nil {
 		return err
 	}
 	w.state, w.plane.graph.Before = w.plane.state, w.config.beforeView
-	w.planeParts, err = w.plane.add(&w.partList, w.crds, w.identities)
-	return err
+	if w.planeParts, err = w.plane.add(&w.partList, w.crds, w.identities); err != nil {
+		return err
+	}
+	return w.addServices()
 }
 
 // addAdmission adds the webhooks and the objects by which tools recognise a

@@ -2,6 +2,7 @@ package injector_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,8 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/injector"
 	"github.com/linkerd-lite/linkerd-lite/internal/linkerd"
 	"github.com/linkerd-lite/linkerd-lite/internal/rulebook"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/dataplane"
+	"github.com/linkerd-lite/linkerd-lite/proxyshim/identity/identitytest"
 )
 
 // What a proxy reads (proxy section 3). A variable that it cannot read ends it.
@@ -138,9 +142,10 @@ var values = []string{
 }
 
 // A proxy can read all that the injector writes, whatever the
-// annotations of pods and namespaces say.
+// annotations of pods and namespaces say; and so can the stand-in.
 func TestProxyReadsItsEnvironment(t *testing.T) {
 	rulebook.Covers(t, "H1, H2, H6")
+	anchors := string(identitytest.NewCA(t, "root", time.Now().Add(time.Hour), nil).PEM())
 	value := rapid.OneOf(rapid.SampledFrom(values), rapid.String())
 	some := rapid.MapOfN(rapid.SampledFrom(annotations), value, 0, 8)
 	rapid.Check(t, func(t *rapid.T) {
@@ -159,7 +164,7 @@ func TestProxyReadsItsEnvironment(t *testing.T) {
 			}}}},
 		}
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Annotations: prefixed("namespace")}}
-		i := injector.New(injector.Config{Settings: dualStack(rapid.Bool().Draw(t, "IPv6")), TrustAnchors: "PEM"}, injector.NewLookup(fake.NewClientset(namespace)))
+		i := injector.New(injector.Config{Settings: dualStack(rapid.Bool().Draw(t, "IPv6")), TrustAnchors: anchors}, injector.NewLookup(fake.NewClientset(namespace)))
 		raw, err := json.Marshal(pod)
 		if err != nil {
 			t.Fatal(err)
@@ -168,12 +173,17 @@ func TestProxyReadsItsEnvironment(t *testing.T) {
 		if !response.Allowed || len(response.Patch) == 0 {
 			t.Fatalf("not injected: %v", response.Result)
 		}
-		for name, value := range proxyEnv(t, response.Patch) {
+		env := proxyEnv(t, response.Patch)
+		for name, value := range env {
 			if grammar, ok := grammars[name]; !ok {
 				t.Errorf("%s is no variable of the proxy", name)
 			} else if !grammar(strings.TrimSuffix(value, "\n")) {
 				t.Errorf("a proxy cannot read %s=%q", name, value)
 			}
+		}
+		env["INBOUND_IPS"] = "10.244.0.5,fd00::5"
+		if _, err := dataplane.FromEnvironment(func(name string) string { return env[strings.TrimPrefix(name, "LINKERD2_PROXY_")] }, slog.New(slog.DiscardHandler)); err != nil {
+			t.Errorf("the stand-in cannot read it: %v", err)
 		}
 	})
 }

@@ -22,6 +22,9 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"linkerd-lite": func() { os.Exit(app.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"httpd":        httpd,
+		"httpget":      httpget,
+		"httpload":     httpload,
 	})
 }
 
@@ -62,11 +65,14 @@ func setup(env *testscript.Env) error {
 	return os.WriteFile(filepath.Join(env.WorkDir, "lib.sh"), lib, 0o600)
 }
 
-// condition knows [unshare] (namespaces of our own can be made) and [root].
+// condition knows [unshare] (namespaces of our own can be made), [ipv6] and [root].
 func condition(name string) (bool, error) {
 	switch name {
 	case "root":
 		return os.Getuid() == 0, nil
+	case "ipv6":
+		_, err := os.Stat("/proc/sys/net/ipv6/conf")
+		return err == nil, nil
 	case "unshare":
 		return exec.Command("unshare", "-Urnm", "true").Run() == nil, nil
 	}

@@ -71,9 +71,9 @@ func TestLocalProxy(t *testing.T) {
 	for file, wants := range map[string][]string{
 		"client.log": {"to=10.96.7.1:4140 endpoint=10.244.7.1:8080 identity=web.mesh.serviceaccount.identity.linkerd.cluster.local"},
 		"web.log": {
-			"client=client.mesh.serviceaccount.identity.linkerd.cluster.local port=8080 server=all-unauthenticated",
-			"client.mesh.serviceaccount.identity.linkerd.cluster.local may not connect to port 8080: web",
-			"client=client.mesh.serviceaccount.identity.linkerd.cluster.local port=8080 server=web",
+			"msg=inbound client=10.244.7.1 identity=client.mesh.serviceaccount.identity.linkerd.cluster.local port=8080 server=all-unauthenticated",
+			`msg="inbound request failed" client=10.244.7.1 identity=client.mesh.serviceaccount.identity.linkerd.cluster.local port=8080 server=web`,
+			"msg=inbound client=10.244.7.1 identity=client.mesh.serviceaccount.identity.linkerd.cluster.local port=8080 server=web",
 		},
 	} {
 		log, err := os.ReadFile(filepath.Join(dir, file))

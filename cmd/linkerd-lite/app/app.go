@@ -121,10 +121,10 @@ of kubectl that of kubectl.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{groupRun, []*cobra.Command{newUpCommand(), newListCommand(), newStopCommand(), newServeCommand()}},
+		{groupRun, []*cobra.Command{newUpCommand(), newRunCommand(), newListCommand(), newStopCommand(), newServeCommand()}},
 		{groupAsk, []*cobra.Command{newCheckCommand(), newKubectlCommand(), newDiagnosticsCommand()}},
 		{groupProxy, []*cobra.Command{newIdentityCommand(), newProxyEnvCommand(), newSandboxCommand()}},
-		{"", []*cobra.Command{newVersionCommand()}},
+		{"", []*cobra.Command{newVersionCommand(), newSandboxInitCommand(), newProxyCommand()}},
 	} {
 		for _, cmd := range group.commands {
 			cmd.GroupID = group.id

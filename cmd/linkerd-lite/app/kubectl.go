@@ -24,15 +24,15 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/internal/datadir"
 )
 
-// noProcess are kubectl's commands that need a process in a pod.
+// noProcess are kubectl's commands that need a process in a pod, where none runs.
 var noProcess = map[string]string{
-	"logs":         "pods of this cluster are objects without a process, so there is no output",
-	"exec":         "pods of this cluster are objects without a process, so nothing can be run in them",
-	"attach":       "pods of this cluster are objects without a process, so there is nothing to attach to",
-	"cp":           "pods of this cluster are objects without a process, so they have no files",
-	"debug":        "pods of this cluster are objects without a process, so nothing can be run in them",
-	"port-forward": "pods of this cluster are objects without a process, so no port is open",
-	"top":          "pods of this cluster are objects without a process, so they use nothing",
+	"logs":         "pods of this cluster are objects without a process (see `linkerd-lite up --run`), so there is no output",
+	"exec":         "pods of this cluster are objects without a process (see `linkerd-lite up --run`), so nothing can be run in them",
+	"attach":       "pods of this cluster are objects without a process (see `linkerd-lite up --run`), so there is nothing to attach to",
+	"cp":           "pods of this cluster are objects without a process (see `linkerd-lite up --run`), so they have no files",
+	"debug":        "pods of this cluster are objects without a process (see `linkerd-lite up --run`), so nothing can be run in them",
+	"port-forward": "pods of this cluster are objects without a process (see `linkerd-lite up --run`), so no port is open",
+	"top":          "pods of this cluster are objects without a process (see `linkerd-lite up --run`), so they use nothing",
 }
 
 func newKubectlCommand() *cobra.Command {
@@ -98,7 +98,9 @@ func newBuiltinKubectl(parent *cobra.Command, args []string) (*builtinKubectl, e
 	})
 	// -v and the like, as where kubectl is a program of its own.
 	logs.AddFlags(root.PersistentFlags())
-	refuseProcessCommands(root)
+	if info == nil || !info.Runs {
+		refuseProcessCommands(root)
+	}
 	replaceVersion(root, flags)
 	root.SetArgs(args)
 	root.SetIn(parent.InOrStdin())

@@ -107,6 +107,7 @@ type clusterFlags struct {
 
 	inject, podCIDR, gatewayAPI string
 	nodes                       []string
+	run                         runFlags
 }
 
 func newClusterFlags() clusterFlags {
@@ -127,6 +128,7 @@ func (o *clusterFlags) addFlags(groups *cliflag.NamedFlagSets) {
 	flags.StringVar(&o.gatewayAPI, "gateway-api", "bundled", "definitions of the Gateway API: bundled or none")
 	flags.StringVar(&c.ServiceCIDR, "service-cidr", c.ServiceCIDR, "ranges of cluster IPs, one or one per family")
 	flags.StringVar(&o.podCIDR, "pod-cidr", embedded.DefaultPodCIDR, "ranges of pod IPs, one or one per family")
+	o.run.addFlags(groups.FlagSet("pods"))
 	flags = groups.FlagSet("data")
 	addDataDirFlag(flags, &c.DataDir)
 	flags.BoolVar(&c.Ephemeral, "ephemeral", false, "keep the data in a temporary directory that is removed at the end")
@@ -190,6 +192,12 @@ func (o *clusterFlags) complete() error {
 			return flagError("node", text, "there is a node of that name already")
 		}
 		c.Nodes = append(c.Nodes, kubelet.Node{Name: name, Zone: zone})
+	}
+	if c.Run, err = o.run.complete(); err != nil {
+		return err
+	}
+	if c.Run != nil && (slices.Contains(c.Without, embedded.PartKubelet) || slices.Contains(c.Without, embedded.PartControlPlane)) {
+		return errors.New("--run and --without kubelet or controlplane exclude each other")
 	}
 	c.ControlPlane, c.Identity = o.plane.ControlPlaneConfig, o.identity.IdentityConfig
 	c.Inject, c.GatewayAPI, c.Version = o.inject == "enabled", o.gatewayAPI == "bundled", programVersion()
