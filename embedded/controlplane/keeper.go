@@ -117,6 +117,9 @@ func (k *Keeper) run(ctx context.Context, ready func(), watch func(context.Conte
 	if err := watch(ctx, group); err != nil {
 		return err
 	}
+	// One alone begins with the namespace: beside others it might come after what lies in it, which
+	// would be written twice.
+	k.next(ctx)
 	for n := range keepers {
 		group.Go(fmt.Sprintf("keeper %d", n), func() error {
 			for k.next(ctx) {
