@@ -198,8 +198,11 @@ func TestStreamMemory(t *testing.T) {
 			r.Change("policy 0 1", func(i int) bool { return row.shape.server(i) == 0 })
 			r.Close()
 			r.WaitUntilIdle()
-			if kept := r.Tell("gc").HeapLive - before.HeapLive; kept > 1<<20 {
-				t.Errorf("%d KiB are kept", kept/1024)
+			// Pools and maps keep some; streams that stay would be nearly all of it.
+			kept, held := r.Tell("gc").HeapLive-before.HeapLive, opened.HeapLive-before.HeapLive
+			t.Logf("%d KiB of %d are kept", kept/1024, held/1024)
+			if kept > held*2/3 {
+				t.Errorf("%d KiB of %d are kept", kept/1024, held/1024)
 			}
 		})
 	}
