@@ -160,24 +160,13 @@ func (c *container) run(ctx context.Context, stop <-chan struct{}) error {
 			pause = firstPause
 		}
 		ran := c.backOff(pause)
-		if !c.sleep(pause, stop) {
+		if !c.worker.sleep(pause, stop) {
 			return nil
 		}
 		pause = min(2*pause, longestPause)
 		if ran {
 			c.update(func(s *corev1.ContainerStatus) { s.RestartCount++ })
 		}
-	}
-}
-
-func (c *container) sleep(d time.Duration, stop <-chan struct{}) bool {
-	timer := c.worker.runner.config.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-stop:
-		return false
 	}
 }
 

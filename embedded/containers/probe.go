@@ -105,18 +105,10 @@ func (c *container) startup(ctx context.Context, start *started, probe *corev1.P
 func (c *container) repeat(ctx context.Context, start *started, probe *corev1.Probe, name string, judged func(good bool) bool) {
 	period := time.Duration(max(probe.PeriodSeconds, 1)) * time.Second
 	timeout := time.Duration(max(probe.TimeoutSeconds, 1)) * time.Second
-	clock := c.worker.runner.config.Clock
 	// Readiness of what has just been started is asked for more often, as it comes soon.
 	wait, quick := time.Duration(probe.InitialDelaySeconds)*time.Second, 100*time.Millisecond
 	successes, failures := int32(0), int32(0)
-	for {
-		timer := clock.NewTimer(wait)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
+	for c.worker.sleep(wait, ctx.Done()) {
 		probeCtx, cancel := context.WithTimeout(ctx, timeout)
 		err := c.attempt(probeCtx, start, probe.ProbeHandler)
 		cancel()
@@ -177,12 +169,7 @@ func (c *container) hook(ctx context.Context, start *started, hook *corev1.Lifec
 	case hook.HTTPGet != nil:
 		return c.httpGet(ctx, hook.HTTPGet)
 	case hook.Sleep != nil:
-		timer := c.worker.runner.config.Clock.NewTimer(time.Duration(hook.Sleep.Seconds) * time.Second)
-		defer timer.Stop()
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-		}
+		c.worker.sleep(time.Duration(hook.Sleep.Seconds)*time.Second, ctx.Done())
 	}
 	return nil
 }

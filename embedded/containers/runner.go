@@ -156,12 +156,7 @@ func (r *Runner) End(uid types.UID, grace time.Duration) bool {
 		return true
 	}
 	w.terminate(grace)
-	select {
-	case <-w.over:
-		return true
-	default:
-		return false
-	}
+	return closed(w.over)
 }
 
 // Forget gives up what there is of a pod that is gone.

@@ -115,14 +115,11 @@ func (w *worker) terminate(grace time.Duration) {
 	deadline := w.runner.config.Clock.Now().Add(grace)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	select {
-	case <-w.stop:
-		if deadline.Before(w.deadline) {
-			w.deadline = deadline
-		}
-	default:
+	if !closed(w.stop) {
 		w.deadline = deadline
 		close(w.stop)
+	} else if deadline.Before(w.deadline) {
+		w.deadline = deadline
 	}
 }
 
@@ -136,14 +133,7 @@ func (w *worker) left() time.Duration {
 	return w.deadline.Sub(w.runner.config.Clock.Now())
 }
 
-func (w *worker) stopping() bool {
-	select {
-	case <-w.stop:
-		return true
-	default:
-		return false
-	}
-}
+func (w *worker) stopping() bool { return closed(w.stop) }
 
 // run has the whole life of the pod. Its error is a panic.
 func (w *worker) run(ctx context.Context) error {
@@ -216,7 +206,7 @@ func (w *worker) prepare(ctx context.Context) bool {
 				return false
 			}
 			w.warn(step.reason, err.Error())
-			if !w.pause(min(time.Second<<min(attempt, 4), 10*time.Second)) {
+			if !w.sleep(min(time.Second<<min(attempt, 4), 10*time.Second), w.stop) {
 				return false
 			}
 		}
@@ -225,14 +215,14 @@ func (w *worker) prepare(ctx context.Context) bool {
 	return true
 }
 
-// pause waits, and reports whether the pod goes on.
-func (w *worker) pause(d time.Duration) bool {
+// sleep waits, and reports whether it has not been ended early.
+func (w *worker) sleep(d time.Duration, end <-chan struct{}) bool {
 	timer := w.runner.config.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
 		return true
-	case <-w.stop:
+	case <-end:
 		return false
 	}
 }
@@ -271,21 +261,12 @@ const refreshEvery = time.Minute
 
 // refresh writes what has changed in the volumes, until the pod ends.
 func (w *worker) refresh(ctx context.Context, done <-chan struct{}) error {
-	for {
-		timer := w.runner.config.Clock.NewTimer(refreshEvery)
-		select {
-		case <-timer.C():
-		case <-w.stop:
-			timer.Stop()
-			return nil
-		case <-done:
-			timer.Stop()
-			return nil
-		}
+	for w.sleep(refreshEvery, done) && !w.stopping() {
 		if err := w.volumes.refresh(ctx); err != nil && !w.stopping() {
 			w.event(corev1.EventTypeWarning, "FailedMount", err.Error())
 		}
 	}
+	return nil
 }
 
 // limitTime ends the pod when its active deadline is over, unless it is done before.
@@ -294,15 +275,11 @@ func (w *worker) limitTime(done <-chan struct{}) error {
 	if seconds == nil {
 		return nil
 	}
-	timer := w.runner.config.Clock.NewTimer(time.Duration(*seconds) * time.Second)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
+	if w.sleep(time.Duration(*seconds)*time.Second, done) {
 		w.update(func() {
 			w.reason, w.message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 		})
 		w.terminate(w.grace())
-	case <-done:
 	}
 	return nil
 }
