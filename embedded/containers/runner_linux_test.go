@@ -28,21 +28,10 @@ import (
 	"github.com/linkerd-lite/linkerd-lite/embedded/containers"
 	"github.com/linkerd-lite/linkerd-lite/embedded/kubelet"
 	"github.com/linkerd-lite/linkerd-lite/embedded/sandbox"
+	"github.com/linkerd-lite/linkerd-lite/embedded/sandbox/sandboxtest"
 )
 
-// childEnv makes this test binary the first process of a sandbox.
-const childEnv = "CONTAINERS_TEST_CHILD"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
-		if err := sandbox.Main(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { sandboxtest.Main(m) }
 
 // bench is a runner with a sandbox and a made-up API server.
 type bench struct {
@@ -73,17 +62,7 @@ func newBenchWith(t *testing.T, config containers.Config, objects ...runtime.Obj
 // newBenchAt is newBenchWith with a network of the families of hosts.
 func newBenchAt(t *testing.T, hosts []netip.Addr, config containers.Config, objects ...runtime.Object) *bench {
 	t.Helper()
-	t.Setenv(childEnv, "1")
-	s, err := sandbox.Start(sandbox.Config{
-		Command: []string{os.Args[0]}, Hosts: hosts,
-		Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}, Stderr: os.Stderr,
-	})
-	if errors.Is(err, sandbox.ErrForbidden) || errors.Is(err, sandbox.ErrNoIPv6) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := sandboxtest.Start(t, sandbox.Config{Hosts: hosts, Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}})
 	b := &bench{t: t, hosts: hosts, client: fake.NewClientset(objects...), events: record.NewFakeRecorder(10_000), changed: make(chan struct{})}
 	config.Sandbox, config.Client, config.Events = s, b.client, b.events
 	config.ClusterDomain, config.DNS = "cluster.local", netip.MustParseAddr("10.96.0.10")
@@ -113,7 +92,6 @@ func newBenchAt(t *testing.T, hosts []netip.Addr, config containers.Config, obje
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error("runner ended:", err)
 		}
-		s.Close()
 	})
 	return b
 }

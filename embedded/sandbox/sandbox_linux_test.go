@@ -18,28 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/linkerd-lite/linkerd-lite/embedded/sandbox"
+	"github.com/linkerd-lite/linkerd-lite/embedded/sandbox/sandboxtest"
 )
 
-// childEnv makes this test binary the first process of a sandbox.
-const childEnv = "SANDBOX_TEST_CHILD"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
-		if err := sandbox.Main(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { sandboxtest.Main(m) }
 
 // start starts a sandbox of IPv4, or of both families.
 func start(t *testing.T, families ...family) *sandbox.Sandbox {
 	t.Helper()
-	t.Setenv(childEnv, "1")
 	config := sandbox.Config{
-		Command: []string{os.Args[0]}, Stderr: os.Stderr,
 		Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12"), netip.MustParsePrefix("fd00:10:96::/64")},
 	}
 	config.Hosts = append(config.Hosts, netip.MustParseAddr("10.244.0.1"))
@@ -48,15 +35,7 @@ func start(t *testing.T, families ...family) *sandbox.Sandbox {
 			config.Hosts = append(config.Hosts, f.addr("10.244.0.1"))
 		}
 	}
-	s, err := sandbox.Start(config)
-	if errors.Is(err, sandbox.ErrForbidden) || errors.Is(err, sandbox.ErrNoIPv6) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return sandboxtest.Start(t, config)
 }
 
 // family makes of the addresses of a test, which are of IPv4, those of a family.

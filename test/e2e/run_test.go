@@ -31,8 +31,7 @@ import (
 // meshed is a directory with a Deployment of some pods that run until they are ended.
 func meshed(t *testing.T, replicas int, marker string) string {
 	t.Helper()
-	dir := t.TempDir()
-	manifest := strings.NewReplacer("REPLICAS", strconv.Itoa(replicas), "MARKER", marker).Replace(`
+	return directory(t, strings.NewReplacer("REPLICAS", strconv.Itoa(replicas), "MARKER", marker).Replace(`
 apiVersion: v1
 kind: Service
 metadata: {name: web}
@@ -49,7 +48,13 @@ spec:
     spec:
       terminationGracePeriodSeconds: 1
       containers: [{name: web, image: web, ports: [{name: http, containerPort: 8080}], readinessProbe: {httpGet: {path: /ready, port: http}}}]
-`)
+`))
+}
+
+// directory is one with this manifest.
+func directory(t *testing.T, manifest string) string {
+	t.Helper()
+	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}

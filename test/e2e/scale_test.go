@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -41,10 +40,7 @@ spec:
 // Pods that come and go under load lose no request, if they end as one has them end in a cluster.
 func TestScaleUnderLoad(t *testing.T) {
 	needNamespaces(t)
-	dir, dataDir := t.TempDir(), filepath.Join(t.TempDir(), "d")
-	if err := os.WriteFile(filepath.Join(dir, "web.yaml"), []byte(scaled), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir, dataDir := directory(t, scaled), filepath.Join(t.TempDir(), "d")
 	p := launch(t, dataDir, dir, "--run", "--proxy", "builtin", "--unsafe-no-fsync")
 	p.wait(t)
 	client := p.client(t)
