@@ -91,10 +91,11 @@ func (c *Cluster) newInside(ctx context.Context) (*inside, error) {
 		for name, port := range map[string]uint16{
 			"destination": linkerd.DestinationPort, "policy": linkerd.PolicyPort, "identity": linkerd.IdentityPort, "shim-inbound": linkerd.ProxyInboundPort,
 		} {
-			if at[name], err = in.Listen(ctx, sandbox.Place{}, netip.AddrPortFrom(host, port)); err != nil {
-				in.Close()
-				return nil, err
+			l, err := in.Listen(ctx, sandbox.Place{}, netip.AddrPortFrom(host, port))
+			if err != nil {
+				return nil, errors.Join(err, in.close())
 			}
+			at[name] = l
 		}
 	}
 	return in, nil
